@@ -271,7 +271,16 @@ struct mm_context {
 	void *vdso; /* where the vDSO is mapped */
 };
 
+typedef struct {
+	s64 counter;
+} atomic64_t;
+
+struct rw_semaphore {
+	atomic64_t count; /* not on PREEMPT_RT */
+};
+
 struct mm_struct {
+	struct rw_semaphore mmap_lock;
 	unsigned long start_brk;
 	unsigned long brk;
 	struct mm_context context;

@@ -40,6 +40,9 @@ static __always_inline u32 changes_of(struct task_struct *task)
 			changes = NO_COUNT;
 	} else if (bpf_core_field_exists(struct mm_struct___count, mm_lock_seq)) {
 		changes = ((volatile struct mm_struct___count *)mm)->mm_lock_seq;
+		/* A change is counted as it ends. */
+		if (is_map_locked(mm))
+			changes = NO_COUNT;
 	}
 	return changes;
 }

@@ -57,6 +57,17 @@ profd_u32 module_epoch __weak;
 /* What an entry is before it has an id; here, because little BPF stack is left. */
 const volatile struct profd_module unnamed_module __weak = {};
 
+#define WRITER_LOCKED 1 /* RWSEM_WRITER_LOCKED, kernel/locking/rwsem.c */
+
+/* Whether a thread holds the lock of a memory map to change it, as of now. Never, where the kernel
+ * has another kind of lock (PREEMPT_RT).
+ */
+static __always_inline bool is_map_locked(struct mm_struct *mm)
+{
+	return bpf_core_field_exists(mm->mmap_lock.count) &&
+	       ((volatile struct mm_struct *)mm)->mmap_lock.count.counter & WRITER_LOCKED;
+}
+
 /* Where an address lies, as bpf_find_vma tells it. Lives on the stack: older kernels want it so. */
 struct mapping {
 	u64 start;

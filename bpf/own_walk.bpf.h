@@ -17,17 +17,19 @@ struct {
 	__type(value, struct walk);
 } own_scratch SEC(".maps") __weak;
 
-#define OWN_WALK_CPUS (PROFD_MAX_OWN_WALKS / PROFD_OWN_WALKS_PER_CPU)
+#define OWN_WALK_WORDS (PROFD_MAX_OWN_WALKS / PROFD_OWN_WALKS_PER_CPU * PROFD_OWN_WALK_WORDS)
 
 /* Which of them are in use: PROFD_OWN_WALK_WORDS a CPU. */
-profd_u32 own_walking[OWN_WALK_CPUS * PROFD_OWN_WALK_WORDS] __weak
+profd_u32 own_walking[OWN_WALK_WORDS] __weak
 	__attribute__((aligned(PROFD_OWN_WALK_WORDS * sizeof(profd_u32))));
 
 static __always_inline profd_u32 *own_walk_word(u32 slot)
 {
-	u32 cpu = slot / PROFD_OWN_WALKS_PER_CPU & (OWN_WALK_CPUS - 1);
+	u32 word = slot / PROFD_OWN_WALKS_PER_CPU * PROFD_OWN_WALK_WORDS +
+		   slot % PROFD_OWN_WALKS_PER_CPU;
 
-	return &own_walking[cpu * PROFD_OWN_WALK_WORDS + slot % PROFD_OWN_WALKS_PER_CPU];
+	barrier_var(word); /* the mask comes last, where the verifier sees it */
+	return &own_walking[word & (OWN_WALK_WORDS - 1)];
 }
 
 /* Takes memory for a walk, until drop_walk. There is more than one per CPU, because another thread

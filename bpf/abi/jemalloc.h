@@ -100,7 +100,7 @@ struct profd_heap_round_key {
 
 /* Hits at a place that was found by its code alone, by watch id and number. */
 #define PROFD_HEAP_TALLY_KEY(watch, number) ((watch) * PROFD_HEAP_NUMBERS + (number))
-#define PROFD_MAX_HEAP_TALLIES 512
+#define PROFD_MAX_HEAP_TALLIES 1024
 /* Processes whose threads' data can be found, and as many more for each CPU, which may keep so many
  * unused.
  */

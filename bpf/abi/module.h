@@ -60,6 +60,12 @@ struct profd_module_record {
 	profd_u64 file_offset; /* bytes, of `start` */
 };
 
+/* A target process, whose memory map may be locked by a thread that changes it. */
+struct profd_mapping_process {
+	profd_s32 pid;
+	profd_u32 locked;
+};
+
 PROFD_STATIC_ASSERT(sizeof(struct profd_module_key) == 16, "module key size");
 PROFD_STATIC_ASSERT(sizeof(struct profd_module) == 32, "module size");
 

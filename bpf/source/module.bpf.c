@@ -46,3 +46,24 @@ int mappings(struct bpf_iter__task_vma *ctx)
 		announce_watched(task, module.watch);
 	return 0;
 }
+
+/* Every target process, and whether its memory map is locked. Takes no lock. */
+SEC("iter/task")
+int mapping_processes(struct bpf_iter__task *ctx)
+{
+	struct task_struct *task = ctx->task;
+	struct profd_mapping_process process = {};
+	struct profd_thread *thread;
+	struct mm_struct *mm;
+
+	if (!task || task != task->group_leader || task->flags & PF_KTHREAD)
+		return 0;
+	thread = thread_of(task);
+	if (!thread || !thread->target_id)
+		return 0;
+	mm = untrusted(task)->mm;
+	process.locked = mm && is_map_locked(mm);
+	process.pid = visible_pid(task);
+	bpf_seq_write(ctx->meta->seq, &process, sizeof(process));
+	return 0;
+}

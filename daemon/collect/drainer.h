@@ -21,7 +21,7 @@ class Drainer {
       : context_(context), sources_(sources), steering_(steering), store_(store) {}
 
   // The first drain is of what comes from now on.
-  void Begin() { drained_ns_ = context_.clock->MonotonicNs(); }
+  void Begin(int64_t begin_ns) { drained_ns_ = begin_ns; }
   // Takes everything out that was found by now.
   ProfileDelta Drain();
   // Hands it to the store.

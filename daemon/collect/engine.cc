@@ -61,9 +61,8 @@ absl::Status Engine::Discover() {
   RETURN_IF_ERROR(targets_.MarkRunning());
   RETURN_IF_ERROR(sources_.modules->FindFiles(targets_.marked()));
   for (const auto& source : sources_.all) source->Calibrate();
-  // The first reading opens the accounts; what the targets run is known before the first tick.
-  drainer_.Begin();
-  sources_.threads->Read();
+  // The first slice begins here; what the targets run is known before the first tick.
+  drainer_.Begin(sources_.threads->Open());
   return sources_.modules->AwaitFiles(sources_.threads->Processes(), [this] { drainer_.Follow(); });
 }
 

@@ -120,15 +120,17 @@ absl::Status BpfKernel::Init(const KernelOptions& options, LayerRefusals refusal
 absl::Status BpfKernel::AttachAll() {
   profd_bpf* s = skeleton_.get();
   // Iterators first: the drain learns our PID namespace before any event names a PID, and marks
-  // this thread as the clock.
+  // this thread as the clock. It opens accounts for whoever runs and is a target by default; the
+  // iterators over mappings know targets by these.
   struct Iterator {
     bpf_program* program;
     UniqueLink* link;
   };
   for (const Iterator& it :
        {Iterator{s->progs.drain, &drain_link_}, Iterator{s->progs.tick, &tick_link_},
-        Iterator{s->progs.mappings, &mappings_link_}, Iterator{s->progs.drain_heap, &heap_link_},
-        Iterator{s->progs.look, &look_link_}}) {
+        Iterator{s->progs.mappings, &mappings_link_},
+        Iterator{s->progs.mapping_processes, &mapping_processes_link_},
+        Iterator{s->progs.drain_heap, &heap_link_}, Iterator{s->progs.look, &look_link_}}) {
     if (bpf_program__fd(it.program) < 0) continue;  // left out
     it.link->reset(bpf_program__attach_iter(it.program, nullptr));
     if (!*it.link) RETURN_IF_ERROR(GiveUp(it.program, errno));
@@ -241,6 +243,15 @@ absl::Status BpfKernel::RunSizedIterator(const UniqueLink& link, const char* nam
 
 absl::Status BpfKernel::AnnounceMappings() {
   return RunIterator(mappings_link_, "mappings", 0, {});
+}
+
+absl::StatusOr<std::vector<profd_mapping_process>> BpfKernel::MappingProcesses() {
+  std::vector<profd_mapping_process> processes;
+  RETURN_IF_ERROR(RunIterator(mapping_processes_link_, "mapping_processes",
+                              sizeof(profd_mapping_process), [&](std::span<const uint8_t> bytes) {
+                                std::memcpy(&processes.emplace_back(), bytes.data(), bytes.size());
+                              }));
+  return processes;
 }
 
 absl::Status BpfKernel::AnnounceMappings(std::span<const int32_t> pids) {

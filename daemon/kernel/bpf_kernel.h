@@ -132,6 +132,7 @@ class BpfKernel final : public Kernel {
   absl::StatusOr<Probe> AttachMallocProbe(int file, int32_t pid,
                                           std::span<const ProbePlace> places) override;
 
+  absl::StatusOr<std::vector<profd_mapping_process>> MappingProcesses() override;
   absl::Status AnnounceMappings() override;
   absl::Status AnnounceMappings(std::span<const int32_t> pids) override;
   std::vector<absl::Status> PublishRules(std::span<const ModuleRules> modules) override;
@@ -180,6 +181,7 @@ class BpfKernel final : public Kernel {
   UniqueLink tick_link_;
   UniqueLink drain_link_;
   UniqueLink mappings_link_;
+  UniqueLink mapping_processes_link_;
   UniqueLink heap_link_;
   absl::Mutex look_mutex_;
   UniqueLink look_link_;                 // null: refused

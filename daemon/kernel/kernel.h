@@ -350,6 +350,8 @@ class ModuleKernel {
   // that map a watched one. It takes the lock of each process's memory map, so it waits if one is
   // held.
   virtual absl::Status AnnounceMappings() = 0;
+  // The processes of all targets. Takes no lock.
+  virtual absl::StatusOr<std::vector<profd_mapping_process>> MappingProcesses() = 0;
   // The same for the targets among `pids`; other processes are not touched. Processes that ended
   // are skipped.
   virtual absl::Status AnnounceMappings(std::span<const int32_t> pids) = 0;

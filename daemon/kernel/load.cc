@@ -344,6 +344,7 @@ absl::StatusOr<UniqueSkeleton> LoadWhatGoes(const KernelOptions& options, LayerR
   auto skeleton = LoadPrograms(options, refusals);
   if (reader) reader->join();
   RETURN_IF_ERROR(skeleton.status());
+  // Its program is loaded in vain then.
   std::string& waker_refusal = (*refusals)[static_cast<size_t>(KernelLayer::kWaker)];
   if (options.waker_layer && code.interrupts.end == 0 && waker_refusal.empty()) {
     waker_refusal =

@@ -63,7 +63,7 @@ bool ProbesSeeAllThreads() {
   const int why = WhyNoLink(program.get(), thread_id);
   asked.count_down();
   other->join();
-  return why == ESRCH;
+  return why != EFAULT;
 }
 
 }  // namespace profd

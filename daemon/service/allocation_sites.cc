@@ -13,7 +13,6 @@
 #include "daemon/profile/sample_type.h"
 #include "daemon/service/estimates.h"
 #include "daemon/service/named_stacks.h"
-#include "daemon/service/process_ids.h"
 #include "daemon/service/text.h"
 
 namespace profd {
@@ -31,9 +30,9 @@ struct AllocatingFunction {
 
 }  // namespace
 
-void FillSites(const MergedProfile& profile, const std::vector<ProcessId>& listed, size_t most,
-               FrameNames* names, v1::GetMemoryResponse* response) {
-  const ProcessIds ids(listed);
+void FillSites(const MergedProfile& profile, const ProcessIds& ids,
+               const std::vector<ProcessId>& listed, size_t most, FrameNames* names,
+               v1::GetMemoryResponse* response) {
   std::map<ProcessId, v1::ProcessMemory*> wanted;
   for (size_t i = 0; i < std::min(listed.size(), kMostProcesses); i++) {
     v1::ProcessMemory* process = response->mutable_processes(static_cast<int>(i));

@@ -313,12 +313,13 @@ void FillMemory(MemoryAnswer answer, v1::GetMemoryResponse* response) {
   response->set_begin_ns(answer.plan.window.begin_ns + answer.wall_offset_ns);
   response->set_end_ns(answer.plan.window.end_ns + answer.wall_offset_ns);
   response->set_heap_ns(answer.profile.heap_ns);
+  const ProcessIds all(IdsOf(answer.histories));
   const std::vector<ProcessId> listed =
       FillProcesses(std::move(answer.histories), answer.profile, state.allocators,
                     answer.wall_offset_ns, response);
   if (answer.plan.max_sites > 0) {
     ScaleBursts(&answer.profile);
-    FillSites(answer.profile, listed, answer.plan.max_sites, answer.names, response);
+    FillSites(answer.profile, all, listed, answer.plan.max_sites, answer.names, response);
   }
   if (const size_t unwatched = answer.sources.memory->unwatched(); unwatched > 0) {
     response->set_processes_unwatched(static_cast<uint32_t>(unwatched));

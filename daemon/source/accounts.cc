@@ -204,6 +204,12 @@ void Accounts::SettleRest(Thread& thread) const {
   thread.rested = thread.rested_clock = 0;
 }
 
+void Accounts::ForgetPast() {
+  for (auto& [id, thread] : threads_) thread.pending = kNothing;
+  pending_.clear();
+  durations_.clear();
+}
+
 LedgerDelta& Accounts::Pending(Thread& thread) {
   if (thread.pending == kNothing) {
     thread.pending = static_cast<uint32_t>(pending_.size());

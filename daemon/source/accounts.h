@@ -33,6 +33,9 @@ class Accounts {
   // read. Whoever is missing where `all` were read is gone.
   bool EndReading(const LeftOut& left_out, bool all);
 
+  // What threads did till now is not told: the first slice begins here.
+  void ForgetPast();
+
   // Takes up threads that ended and leave no record.
   void ApplyExited(std::span<const ExitedEntry> entries) { exited_.Add(entries); }
 

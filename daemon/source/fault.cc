@@ -87,15 +87,13 @@ void FaultSource::Learn(const Period& period) {
   const profd_fault_cost cost = context_.kernel->FaultCost();
   // The kernel's books know of faults that the program does not see while it is off.
   const bool has_books = threads_->has_books();
+  const int64_t all = has_books ? threads_->faults() : static_cast<int64_t>(cost.faults);
+  const int64_t faults = all - std::exchange(learned_faults_, all);
   if (!has_books && !context_.kernel->faults_on()) {
     knob_.Forget(period.seconds);
     return;
   }
-  const int64_t faults = has_books ? threads_->faults() : static_cast<int64_t>(cost.faults);
-  knob_.Learn({.seconds = period.seconds,
-               .faults = faults - std::exchange(learned_faults_, faults),
-               .cost = cost,
-               .trap_ns = trap_ns_});
+  knob_.Learn({.seconds = period.seconds, .faults = faults, .cost = cost, .trap_ns = trap_ns_});
 }
 
 std::optional<LayerState> FaultSource::Status() const {

@@ -33,7 +33,7 @@ void FaultKnob::Learn(const Work& work) {
   last_ = work.cost;
 }
 
-void FaultKnob::Forget(double seconds) { faults_per_second_ *= std::exp2(-seconds / 10); }
+void FaultKnob::Forget(double seconds) { faults_per_second_ *= std::exp2(-seconds / 60); }
 
 double FaultKnob::InPathNs(const profd_fault_cost& cost, double trap_ns) {
   const double each =

@@ -20,7 +20,7 @@ class FaultKnob final : public Knob {
     double trap_ns = 0;       // time to enter and leave the program
   };
   void Learn(const Work& work);
-  // Nothing was learned for so long: the rate is believed half as much after each 10 s.
+  // Nothing was learned for so long: the rate is believed half as much after each minute.
   void Forget(double seconds);
 
   // At this level one page in so many is sampled; 0: none.

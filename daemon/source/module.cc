@@ -1,9 +1,12 @@
 #include "daemon/source/module.h"
 
 #include <algorithm>
+#include <chrono>
 #include <iterator>
+#include <thread>
 #include <utility>
 
+#include "daemon/base/log.h"
 #include "daemon/source/record.h"
 
 namespace profd {
@@ -18,6 +21,9 @@ constexpr int64_t kMapCallsAtStart = kSecond;
 constexpr int64_t kRoomPause = kSecond / 2;
 constexpr int64_t kLongestRoomPause = 30 * kSecond;
 constexpr int64_t kKeepInterval = 30 * kSecond;
+// Who changes its memory map holds the lock for microseconds, or milliseconds if much is mapped.
+constexpr int kLooksAtLocks = 10;
+constexpr auto kBetweenLooks = std::chrono::milliseconds(1);
 
 }  // namespace
 
@@ -42,10 +48,14 @@ absl::Status ModulesSource::AwaitFiles(const std::set<int32_t>& pids,
                                        absl::FunctionRef<void()> follow) {
   const bool more = !std::includes(fresh_.begin(), fresh_.end(), pids.begin(), pids.end());
   fresh_ = pids;
+  // Somebody may have called exec meanwhile.
+  context_.ring->Poll();
+  drained_ns_ = context_.clock->MonotonicNs();
   if (more && !context_.targets->everything()) {
     RETURN_IF_ERROR(AnnounceMappings());
     context_.ring->Poll();
   }
+  RETURN_IF_ERROR(Look());
   modules_.WaitIdle(context_.clock->MonotonicNs() + kRulesAtStart);
   drained_ns_ = context_.clock->MonotonicNs();
   follow();
@@ -133,13 +143,42 @@ void ModulesSource::OnProcesses(const std::set<int32_t>& pids) {
 }
 
 absl::Status ModulesSource::AnnounceMappings() {
+  std::set<int32_t> wanted, locked;
+  RETURN_IF_ERROR(FindLocked(wanted, locked));
+  for (const int32_t pid : locked) {
+    if (!locked_.contains(pid)) {
+      LogWarning("the memory map of PID ", pid, " stays locked: its files are not looked at");
+    }
+  }
+  locked_ = std::move(locked);
+  const bool everything = context_.targets->everything();
   // One pass over all processes is cheaper than one for each.
-  if (context_.targets->everything()) return context_.kernel->AnnounceMappings();
+  if (everything && locked_.empty()) return context_.kernel->AnnounceMappings();
+  if (!everything) {
+    wanted = processes_;
+    wanted.insert(fresh_.begin(), fresh_.end());
+  }
   std::vector<int32_t> pids;
-  pids.reserve(processes_.size() + fresh_.size());
-  std::set_union(processes_.begin(), processes_.end(), fresh_.begin(), fresh_.end(),
-                 std::back_inserter(pids));
+  std::set_difference(wanted.begin(), wanted.end(), locked_.begin(), locked_.end(),
+                      std::back_inserter(pids));
   return context_.kernel->AnnounceMappings(pids);
+}
+
+absl::Status ModulesSource::FindLocked(std::set<int32_t>& all, std::set<int32_t>& locked) {
+  for (int look = 0; look < kLooksAtLocks; ++look) {
+    if (look > 0) std::this_thread::sleep_for(kBetweenLooks);
+    ASSIGN_OR_RETURN(const auto processes, context_.kernel->MappingProcesses());
+    std::set<int32_t> still;
+    for (const profd_mapping_process& process : processes) {
+      all.insert(process.pid);
+      if (process.locked != 0 && (look == 0 || locked.contains(process.pid))) {
+        still.insert(process.pid);
+      }
+    }
+    locked = std::move(still);
+    if (locked.empty()) break;
+  }
+  return absl::OkStatus();
 }
 
 absl::Status ModulesSource::Look() {
@@ -183,7 +222,7 @@ bool ModulesSource::LookNow() {
   const int64_t took = std::max(used, context_.clock->MonotonicNs() - now);
   looks_.LookedEarly(status.ok(), now, took);
   next_room_ns_ = std::max(next_room_ns_, now + took * MappingLooks::kRarity);
-  return status.ok();
+  return status.ok() && locked_.empty();
 }
 
 void ModulesSource::MakeRoom() {

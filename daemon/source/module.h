@@ -59,13 +59,16 @@ class ModulesSource final : public Source {
 
  private:
   bool PutsProbes() const { return sought_.any(); }
-  // Goes through the memory maps of the targets.
+  // Goes through the memory maps of the targets. Leaves out those that stay locked: a thread that
+  // the kernel, or a file system, never lets go on would hold us, too.
   absl::Status AnnounceMappings();
+  // Lists all targets, and which of them had their map locked at each of several looks.
+  absl::Status FindLocked(std::set<int32_t>& all, std::set<int32_t>& locked);
   void OnExec(const profd_exec_record& exec);
   void LookEarly();
   // Has modules that nobody maps taken out of the kernel's table if it is nearly full.
   void MakeRoom();
-  // Looks between drains. False if that failed.
+  // Looks between drains. False if that failed, or left a process out.
   bool LookNow();
 
   const SourceContext context_;
@@ -76,6 +79,7 @@ class ModulesSource final : public Source {
   std::set<int32_t> processes_;  // of the targets at the last drain
   std::set<int32_t> fresh_;      // that called exec since then
   absl::Status failed_;          // error between drains
+  std::set<int32_t> locked_;     // left out at the last look
   bool detached_ = false;
   int64_t look_cpu_ns_ = 0;
   int64_t drained_ns_ = 0;

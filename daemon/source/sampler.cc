@@ -122,7 +122,8 @@ bool Sampler::TakeOrders() {
     counts_.interval_ns = schedule_.interval_ns();
     visits_.SetLongestStride(taken_.stride);
     for (const Known& thread : known_) visits_.Add(thread.id, thread.kernel_tid);
-    due_ns_ = next_ns_ = taken_.on ? schedule_.next_ns() : INT64_MAX;
+    next_ns_ = taken_.on ? schedule_.next_ns() : INT64_MAX;
+    end_ns_ = taken_.on ? schedule_.end_ns() : INT64_MAX;
   }
   known_.clear();
   return taken_.on && clock_->MonotonicNs() >= next_ns_;
@@ -144,7 +145,7 @@ bool Sampler::Tick() {
     const absl::MutexLock lock(&mutex_);
     CountMissed();
     counts_.interval_ns = schedule_.interval_ns();
-    due_ns_ = next_ns_;
+    end_ns_ = schedule_.end_ns();
     counts_.idle_ticks = visits_.idle_ticks();
     counts_.cpu_ns = cpu_ns;
     failed = counts_.failed;
@@ -172,7 +173,7 @@ void Sampler::CountMissed() {
 
 int64_t Sampler::Overdue() const {
   if (!orders_.on || orders_.turn != taken_.turn) return 0;
-  return std::max<int64_t>(clock_->MonotonicNs() - due_ns_, 0) / counts_.interval_ns;
+  return std::max<int64_t>(clock_->MonotonicNs() - end_ns_, 0) / counts_.interval_ns;
 }
 
 bool Sampler::CountTick(const absl::Status& status, int64_t weight_ns) {

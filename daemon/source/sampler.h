@@ -163,7 +163,7 @@ class Sampler {
   SampleLog log_ ABSL_GUARDED_BY(mutex_);
   WaitLog waits_ ABSL_GUARDED_BY(mutex_);
   Counts counts_ ABSL_GUARDED_BY(mutex_);
-  int64_t due_ns_ ABSL_GUARDED_BY(mutex_) = INT64_MAX;  // the next tick
+  int64_t end_ns_ ABSL_GUARDED_BY(mutex_) = INT64_MAX;  // of the stratum of the next tick
   int64_t overdue_told_ ABSL_GUARDED_BY(mutex_) = 0;    // of that tick: strata that were told of
 };
 

@@ -51,8 +51,8 @@ class Source {
   // Prepares the source; once, before there are targets. On failure only this source is lost.
   // Status shows the message, which says what is missing and how to get it.
   virtual absl::Status Attach() { return absl::OkStatus(); }
-  // Measures the cost of its programs; once, after Attach. It may take tenths of a second: the
-  // files of the targets are read meanwhile, and no account is open yet.
+  // Measures what takes tenths of a second, such as the cost of a program; once, after Attach and
+  // before the first slice begins. The files of the targets are read meanwhile.
   virtual void Calibrate() {}
   // Removes everything from the targets' path until the next Apply.
   virtual void Detach() {}

@@ -34,6 +34,12 @@ absl::Status ThreadSource::OnRecord(uint32_t type, std::span<const uint8_t> byte
   return absl::OkStatus();
 }
 
+int64_t ThreadSource::Open() {
+  const int64_t begin = Read();
+  accounts_.ForgetPast();
+  return begin;
+}
+
 int64_t ThreadSource::Read() {
   const Clock& clock = *context_.clock;
   int64_t end = 0;

@@ -25,6 +25,9 @@ class ThreadSource final : public Source {
 
   // Reads the accounts as they are now. Returns the instant that they are of.
   int64_t Read();
+  // The same, before the first drain: what it tells begins there. The kernel keeps the accounts of
+  // those who ran already since its programs are loaded.
+  int64_t Open();
   // Whether accounts of threads at rest were read as well, because it was time to, since the last
   // call.
   bool TookWhole() { return std::exchange(whole_, false); }

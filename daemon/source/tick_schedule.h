@@ -14,6 +14,8 @@ class TickSchedule {
 
   // The instant of the next tick.
   int64_t next_ns() const { return next_ns_; }
+  // Where the stratum of that instant ends.
+  int64_t end_ns() const { return stratum_ns_ + interval_ns_; }
   // The tick was done at `now_ns`. When the next instant has passed meanwhile, but only just, the
   // next tick is due now. Other strata whose instant has passed are missed: a tick made up for much
   // later would not be at a random instant.

@@ -67,7 +67,7 @@ TEST_F(KernelTest, NothingIsLeftBehind) {
     const auto before = HeldObjects();
     START_OR_SKIP({.switch_layer = switch_layer});
     const auto held = HeldObjects();
-    const size_t links = switch_layer ? 12 : 11;
+    const size_t links = switch_layer ? 13 : 12;
     EXPECT_EQ(Count(held, "link_id") - Count(before, "link_id"), links);
     // Not attached yet: three of the heap, one of mapping calls, one of malloc, one of page faults,
     // one of the CPUs' clocks, five of disk requests, two of ext4's syncs, one of wake-ups; those

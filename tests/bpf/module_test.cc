@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <initializer_list>
@@ -361,6 +362,35 @@ TEST_F(KernelTest, ManyAtOnceMakeOneModule) {
   }
   EXPECT_EQ(largest, listed->size()) << "an id was wasted";
   std::filesystem::remove(directory);
+}
+
+TEST_F(KernelTest, TellsWhoseMemoryMapIsLocked) {
+  START_OR_SKIP();
+  const Child child([](Child& me) {
+    constexpr size_t kBytes = 64 << 20;
+    void* const memory =
+        mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED || madvise(memory, kBytes, MADV_NOHUGEPAGE) != 0) _exit(1);
+    std::memset(memory, 1, kBytes);
+    me.Signal();
+    while (mprotect(memory, kBytes, PROT_READ) == 0 &&
+           mprotect(memory, kBytes, PROT_READ | PROT_WRITE) == 0) {
+      Nap(kMillisecond);
+    }
+    _exit(1);
+  });
+  child.Wait();
+  Mark(child);
+  bool locked = false, free = false;
+  EXPECT_TRUE(Eventually([&] {
+    const auto processes = kernel_->MappingProcesses();
+    if (!processes.ok()) return false;
+    for (const profd_mapping_process& process : *processes) {
+      if (process.pid == child.pid()) (process.locked != 0 ? locked : free) = true;
+    }
+    return locked && free;
+  })) << "locked: "
+      << locked << ", free: " << free;
 }
 
 }  // namespace

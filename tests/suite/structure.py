@@ -1,6 +1,6 @@
 """Shape of the product's sources and of its two introductory pages.
 
-- The graph of #include "..." between files of bpf/, daemon/ and client/ has no cycle.
+- The graph of includes between files of bpf/, daemon/ and client/ has no cycle.
 - None of these files has more than 400 lines of code; blank lines and comments do not count.
 - docs/governor.md has at most 600 words, docs/architecture.md 1,200, as `wc -w` counts them.
 
@@ -14,16 +14,16 @@ import pathlib
 import re
 
 FOLDERS = ("bpf", "client", "daemon")
-SUFFIXES = (".c", ".cc", ".h")
+SUFFIXES = (".c", ".cc", ".cpp", ".h", ".hpp", ".inc")
 # Where the compiler looks after the file's own folder.
 INCLUDE_FOLDERS = ("", "bpf")
 MOST_LINES = 400
 MOST_WORDS = {"docs/architecture.md": 1200, "docs/governor.md": 600}
 # A comment, or a literal, which may hold what looks like one. A quote within a number begins none.
 COMMENT = re.compile(
-    r"""R"(?P<delimiter>[^()\\\s]*)\(.*?\)(?P=delimiter)"|"(?:\\.|[^"\\\n])*"|(?<!\w)'(?:\\.|[^'\\\n])*'"""
+    r"""R"(?P<delimiter>[^()\\\s]*)\(.*?\)(?P=delimiter)"|"(?:\\.|[^"\\\n])*"|(?<!\w)(?:u8|[uUL])?'(?:\\.|[^'\\\n])*'"""
     r"|(?P<comment>//[^\n]*|/\*.*?\*/)", re.DOTALL)
-INCLUDE = re.compile(r'\s*#\s*include\s+"([^"]+)"')
+INCLUDE = re.compile(r'\s*#\s*include\s*([<"])([^>"]+)[>"]')
 
 
 def _without_comments(text: str) -> list[str]:
@@ -44,8 +44,8 @@ def _includes(sources: dict[str, list[str]]) -> dict[str, list[tuple[int, str]]]
         includes[file] = []
         for number, line in enumerate(lines, 1):
             if match := INCLUDE.match(line):
-                places = (os.path.normpath(os.path.join(folder, match[1]))
-                          for folder in (os.path.dirname(file), *INCLUDE_FOLDERS))
+                folders = INCLUDE_FOLDERS if match[1] == "<" else (os.path.dirname(file), *INCLUDE_FOLDERS)
+                places = (os.path.normpath(os.path.join(folder, match[2])) for folder in folders)
                 if included := next((place for place in places if place in sources), None):
                     includes[file].append((number, included))
     return includes

@@ -92,6 +92,7 @@ class FakeKernel final : public Kernel {
   LayerRefusals refusals;
   // The processes of the last AnnounceMappings.
   std::vector<int32_t> looked_at;
+  std::set<int32_t> locked_maps;  // of processes
   // What came by at places of probes.
   uint64_t heap_refusals = 0;
   std::vector<HeapTally> heap_tallies;
@@ -100,7 +101,6 @@ class FakeKernel final : public Kernel {
   int64_t drain_ns = 0;  // what reading the accounts does
 
   size_t visits() const { return visits_; }
-  int readings() const { return readings_; }  // of accounts
   uint32_t fault_one_in() const { return fault_one_in_; }
 
   const std::string& refusal(KernelLayer layer) const override {
@@ -155,7 +155,6 @@ class FakeKernel final : public Kernel {
     return absl::OkStatus();
   }
   absl::StatusOr<LeftOut> DrainThreads(const RecordSink& sink, bool) override {
-    ++readings_;
     clock_->Compute(drain_ns);
     if (absl::Status status = Fail(drain_threads); !status.ok()) return status;
     for (const auto& [id, thread] : threads_) {
@@ -319,6 +318,15 @@ class FakeKernel final : public Kernel {
     modules.UseMapped();
     return Fail(announce_mappings);
   }
+  absl::StatusOr<std::vector<profd_mapping_process>> MappingProcesses() override {
+    std::map<int32_t, profd_mapping_process> processes;
+    for (const auto& [id, thread] : threads_) {
+      processes[thread.pid] = {.pid = thread.pid, .locked = locked_maps.contains(thread.pid)};
+    }
+    std::vector<profd_mapping_process> listed;
+    for (const auto& [pid, process] : processes) listed.push_back(process);
+    return listed;
+  }
   absl::Status AnnounceMappings(std::span<const int32_t> pids) override {
     looked_at.assign(pids.begin(), pids.end());
     return AnnounceMappings();
@@ -390,7 +398,6 @@ class FakeKernel final : public Kernel {
   profd_tick_stats stats_{};
   size_t visits_ = 0;
   uint32_t fault_one_in_ = 0;
-  int readings_ = 0;
   std::vector<ExitedEntry> exited_;
   bool untold_execs_ = false;
 };

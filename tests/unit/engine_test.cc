@@ -253,9 +253,8 @@ TEST_F(EngineTest, HoursOfWaitingAddUp) {
   for (size_t loss = 0; loss < kLossCount; ++loss) EXPECT_EQ(Lost(loss), 0U) << loss;
 }
 
-// The first reading opens the accounts. While sources measure what they cost, none is open: what
-// threads did till then lies before the first slice.
-TEST_F(EngineTest, NoAccountIsOpenWhileCostsAreMeasured) {
+// What threads did while sources measured their costs lies before the first slice.
+TEST_F(EngineTest, MeasuringComesBeforeTheFirstSlice) {
   class CostlySource final : public Source {
    public:
     explicit CostlySource(std::function<void()> measure) : measure_(std::move(measure)) {}
@@ -265,13 +264,16 @@ TEST_F(EngineTest, NoAccountIsOpenWhileCostsAreMeasured) {
    private:
     const std::function<void()> measure_;
   };
-  int measured = 0;
-  Start(std::make_unique<CostlySource>([&] {
-    ++measured;
-    EXPECT_EQ(kernel_.readings(), 0);
+  kernel_.Start(1, 100);
+  Start(std::make_unique<CostlySource>([this] {
+    clock_.MoveTo(clock_.MonotonicNs() + kSecond);
+    kernel_.Run(1, 900 * kMs);
   }));
-  EXPECT_EQ(measured, 1);
-  EXPECT_GT(kernel_.readings(), 0);
+  const int64_t begin = clock_.MonotonicNs();
+  Live(10 * kSecond);
+  Drain();
+  EXPECT_EQ(store_.wall[ThreadId{1}], store_.end_ns - begin);
+  EXPECT_EQ(store_.on_cpu[ThreadId{1}], 0);
 }
 
 // What the daemon computes, it may spend; a tick that costs more than that comes less often.
@@ -473,6 +475,14 @@ TEST_F(EngineTest, LooksAtMappingsOfTargetsOnly) {
   for (const uint64_t id : {1, 2, 3}) kernel_.Start(id, id < 3 ? 100 : 200);
   Start();
   EXPECT_THAT(kernel_.looked_at, testing::ElementsAre(100, 200));
+}
+
+// One that holds it for good would hold profd, too.
+TEST_F(EngineTest, LeavesOutWhoKeepsItsMemoryMapLocked) {
+  for (const uint64_t id : {1, 2, 3}) kernel_.Start(id, id < 3 ? 100 : 200);
+  kernel_.locked_maps = {200};
+  Start();
+  EXPECT_THAT(kernel_.looked_at, testing::ElementsAre(100));
 }
 
 // The kernel may not say which process called exec. Then mappings are looked at again, and names

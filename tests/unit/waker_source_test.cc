@@ -163,6 +163,7 @@ TEST_F(WakerSourceTest, WithoutPermissionItIsLostAndSaysWhy) {
 TEST_F(WakerSourceTest, CostIsInThePath) {
   kernel_.waker_cost = {.wakes = 10, .timed = 1, .timed_ns = 50, .walks = 1, .walk_ns = 4'000};
   ASSERT_TRUE(source_.Attach().ok());
+  source_.Calibrate();
   std::vector<CostRow> rows;
   source_.Costs(rows);
   ASSERT_THAT(rows, SizeIs(1));
