@@ -377,7 +377,6 @@ static __always_inline struct profd_stack_record *find_object(struct task_struct
 	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
 	struct memory_mapping mapping = {};
 	u32 number = sysno;
-	u8 busy = 0;
 	u64 bytes;
 
 	barrier_var(number);
@@ -394,13 +393,10 @@ static __always_inline struct profd_stack_record *find_object(struct task_struct
 			bytes = sizeof(scratch->polled);
 		barrier_var(bytes);
 		if (!bytes || bytes > sizeof(scratch->polled) ||
-		    !is_readable(task, regs->di, &busy, &mapping) ||
+		    !is_readable(task, regs->di, NULL, &mapping) ||
 		    regs->di + bytes > mapping.end ||
-		    bpf_copy_from_user_task(scratch->polled, bytes, (void *)regs->di, task, 0)) {
-			if (busy)
-				lose(PROFD_LOSS_OBJECT, 1);
+		    bpf_copy_from_user_task(scratch->polled, bytes, (void *)regs->di, task, 0))
 			return NULL;
-		}
 	}
 	if (!describe_object(slot))
 		return NULL;
