@@ -20,7 +20,7 @@ class Drainer {
   Drainer(const SourceContext& context, const SourceList* sources, Steering* steering, Store* store)
       : context_(context), sources_(sources), steering_(steering), store_(store) {}
 
-  // The first drain is of what comes from now on.
+  // The first drain is of what comes from `begin_ns` on, monotonic.
   void Begin(int64_t begin_ns) { drained_ns_ = begin_ns; }
   // Takes everything out that was found by now.
   ProfileDelta Drain();

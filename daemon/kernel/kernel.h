@@ -350,11 +350,12 @@ class ModuleKernel {
   // that map a watched one. It takes the lock of each process's memory map, so it waits if one is
   // held.
   virtual absl::Status AnnounceMappings() = 0;
-  // The processes of all targets. Takes no lock.
-  virtual absl::StatusOr<std::vector<profd_mapping_process>> MappingProcesses() = 0;
   // The same for the targets among `pids`; other processes are not touched. Processes that ended
   // are skipped.
   virtual absl::Status AnnounceMappings(std::span<const int32_t> pids) = 0;
+  // The processes of all targets, and whose memory map is locked. Takes no lock itself. For the
+  // drainer's thread, too.
+  virtual absl::StatusOr<std::vector<profd_mapping_process>> MappingProcesses() = 0;
   // Gives modules their rules; one with empty rows has none. A call takes some 10 ms however many
   // there are: the kernel waits for all running programs. Returns a status for each.
   virtual std::vector<absl::Status> PublishRules(std::span<const ModuleRules> modules) = 0;
