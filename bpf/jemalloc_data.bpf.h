@@ -9,13 +9,13 @@
 #include <bpf/bpf_tracing.h>
 #include "abi.h"
 #include "loss.bpf.h"
+#include "registers.bpf.h"
 #include "rest.bpf.h"
 #include "target.bpf.h"
 
 /* What is known of a thread that had an event. Made at the first one. */
 struct heap_thread {
 	struct profd_heap heap;
-	u64 words[PROFD_PT_REGS_WORDS]; /* registers at a probe; too many for the stack */
 	struct profd_rest rest;
 };
 
@@ -107,13 +107,6 @@ struct heap_event {
 	bool late; /* told by a slow path, after it */
 };
 
-/* A register by its place in pt_regs. */
-static __always_inline u64 register_at(struct heap_thread *heap_thread, u32 index)
-{
-	barrier_var(index);
-	return index < PROFD_PT_REGS_WORDS ? heap_thread->words[index] : 0;
-}
-
 /* The total as of the last event, and when the next one is due, lie side by side in a thread's
  * data. */
 struct jemalloc_marks {
@@ -146,17 +139,14 @@ static __always_inline bool is_thread_data(u64 thread_data)
 }
 
 static __always_inline bool read_inlined_event(struct pt_regs *regs, u64 cookie,
-					       struct heap_thread *heap_thread,
 					       struct heap_event *event)
 {
 	u32 growth = PROFD_HEAP_GROWTH_REGISTER(cookie);
 	struct jemalloc_marks marks;
 	u64 thread_data;
 
-	if (bpf_probe_read_kernel(heap_thread->words, sizeof(heap_thread->words), regs))
-		return false;
-	thread_data = register_at(heap_thread, PROFD_HEAP_THREAD_REGISTER(cookie));
-	event->total = register_at(heap_thread, PROFD_HEAP_VALUE_REGISTER(cookie));
+	thread_data = register_at(regs, PROFD_HEAP_THREAD_REGISTER(cookie));
+	event->total = register_at(regs, PROFD_HEAP_VALUE_REGISTER(cookie));
 	event->address = thread_data + PROFD_HEAP_FIELD(cookie);
 	event->current = 0;
 	event->kind = PROFD_PROBE_PLACE(cookie) == PROFD_HEAP_JEMALLOC_INLINED_ALLOC
@@ -171,7 +161,7 @@ static __always_inline bool read_inlined_event(struct pt_regs *regs, u64 cookie,
 		/* Whoever comes here another way has not stored the count just now. */
 		if (marks.last_event != event->total)
 			return false;
-		event->before = event->total - register_at(heap_thread, growth);
+		event->before = event->total - register_at(regs, growth);
 	}
 	return are_marks(event->before, marks.next_event);
 }

@@ -15,7 +15,7 @@
 #define PROFD_PROBE_WATCH(cookie) ((profd_u32)((cookie) >> 8) & 0xffff)
 
 /* Cost of programs at probes. Every run is timed. Per CPU. */
-struct profd_heap_cost {
+struct profd_probe_cost {
 	profd_u64 events; /* runs in target threads */
 	profd_u64 stepped; /* of these, on an instruction that the kernel does not emulate */
 	profd_u64 walks; /* of the runs, those with a stack */

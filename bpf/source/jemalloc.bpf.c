@@ -6,7 +6,7 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 #include "abi.h"
-#include "heap_cost.bpf.h"
+#include "probe_cost.bpf.h"
 #include "heap_count.bpf.h"
 #include "jemalloc_data.bpf.h"
 #include "loss.bpf.h"
@@ -45,8 +45,8 @@ static __always_inline bool count_event(struct pt_regs *regs, struct profd_threa
 	return true;
 }
 
-static __always_inline bool read_event(struct pt_regs *regs, u64 cookie,
-				       struct heap_thread *heap_thread, struct heap_event *event)
+static __always_inline bool read_event(struct pt_regs *regs, u64 cookie, struct profd_heap *heap,
+				       struct heap_event *event)
 {
 	u32 place = PROFD_PROBE_PLACE(cookie);
 
@@ -54,10 +54,10 @@ static __always_inline bool read_event(struct pt_regs *regs, u64 cookie,
 	event->late =
 		place == PROFD_HEAP_JEMALLOC_SLOW_ALLOC || place == PROFD_HEAP_JEMALLOC_SLOW_FREE;
 	if (event->late)
-		return read_late_event(regs, cookie, &heap_thread->heap, event);
+		return read_late_event(regs, cookie, heap, event);
 	if (place == PROFD_HEAP_JEMALLOC_EVENT)
 		return read_jemalloc_event(regs, event);
-	return read_inlined_event(regs, cookie, heap_thread, event);
+	return read_inlined_event(regs, cookie, event);
 }
 
 static __always_inline void tally(u64 cookie, bool held)
@@ -81,10 +81,10 @@ static __always_inline void tally(u64 cookie, bool held)
 /* Reads what came by at the place of a probe, which is an event only if the thread's data say so.
  * Not inlined: stack is scarce in a walk.
  */
-static __noinline bool verify_event(struct pt_regs *regs, u64 cookie,
-				    struct heap_thread *heap_thread, struct heap_event *event)
+static __noinline bool verify_event(struct pt_regs *regs, u64 cookie, struct profd_heap *heap,
+				    struct heap_event *event)
 {
-	bool held = read_event(regs, cookie, heap_thread, event);
+	bool held = read_event(regs, cookie, heap, event);
 
 	/* Signed: a count goes up. */
 	held = held && (s64)(event->total - event->before) >= 0;
@@ -135,7 +135,7 @@ static __always_inline bool handle_event(struct pt_regs *regs, struct task_struc
 		lose(PROFD_LOSS_HEAP_STORAGE, 1);
 		return false;
 	}
-	if (!verify_event(regs, cookie, heap_thread, &event))
+	if (!verify_event(regs, cookie, &heap_thread->heap, &event))
 		return false;
 	counter = counter_of(&heap_thread->heap, event.address);
 	if (!counter) {

@@ -6,7 +6,7 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 #include "abi.h"
-#include "heap_cost.bpf.h"
+#include "probe_cost.bpf.h"
 #include "loss.bpf.h"
 #include "own_walk.bpf.h"
 #include "target.bpf.h"

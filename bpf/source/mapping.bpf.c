@@ -8,7 +8,7 @@
 #include <bpf/bpf_tracing.h>
 #include <linux/mman.h>
 #include "abi.h"
-#include "heap_cost.bpf.h"
+#include "probe_cost.bpf.h"
 #include "heap_count.bpf.h"
 #include "loss.bpf.h"
 #include "own_walk.bpf.h"
@@ -31,7 +31,7 @@ struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
 	__type(key, u32);
-	__type(value, struct profd_heap_cost);
+	__type(value, struct profd_probe_cost);
 } map_cost SEC(".maps");
 
 /* Arguments of a function, in their registers still. */

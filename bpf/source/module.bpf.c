@@ -26,7 +26,7 @@ static __always_inline void announce_watched(struct task_struct *task, u32 watch
 }
 
 SEC("iter/task_vma")
-int mappings(struct bpf_iter__task_vma *ctx)
+int find_modules(struct bpf_iter__task_vma *ctx)
 {
 	struct vm_area_struct *vma = ctx->vma;
 	struct task_struct *task = ctx->task;

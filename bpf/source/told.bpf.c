@@ -7,9 +7,10 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 #include "abi.h"
-#include "heap_cost.bpf.h"
+#include "probe_cost.bpf.h"
 #include "loss.bpf.h"
 #include "own_walk.bpf.h"
+#include "registers.bpf.h"
 #include "target.bpf.h"
 
 /* No object is as large, and none stands for as much. */
@@ -23,18 +24,6 @@ struct {
 	__type(value, struct profd_usdt_spec);
 } usdt_specs SEC(".maps");
 
-/* A register by its place in pt_regs; 0 for none. */
-static __always_inline u64 argument_register(struct pt_regs *regs, u32 word)
-{
-	u64 value = 0;
-
-	barrier_var(word);
-	if (word >= PROFD_PT_REGS_WORDS)
-		return 0;
-	bpf_probe_read_kernel(&value, sizeof(value), (void *)regs + word * sizeof(u64));
-	return value;
-}
-
 /* False when it lies in memory that cannot be read. */
 static __always_inline bool read_argument(struct pt_regs *regs,
 					  const struct profd_usdt_argument *argument, u64 *result)
@@ -44,8 +33,8 @@ static __always_inline bool read_argument(struct pt_regs *regs,
 	u64 memory = 0;
 	u32 cut;
 
-	value += argument_register(regs, argument->base);
-	value += argument_register(regs, argument->index) << (argument->shift & 63);
+	value += register_at(regs, argument->base);
+	value += register_at(regs, argument->index) << (argument->shift & 63);
 	barrier_var(size);
 	if (size > sizeof(u64))
 		return false;

@@ -59,11 +59,11 @@ void Engine::AttachSources() {
 
 absl::Status Engine::Discover() {
   RETURN_IF_ERROR(targets_.MarkRunning());
-  RETURN_IF_ERROR(sources_.modules->FindFiles(targets_.marked()));
+  RETURN_IF_ERROR(sources_.modules->FindFiles());
   for (const auto& source : sources_.all) source->Calibrate();
   // The first slice begins here; what the targets run is known before the first tick.
   drainer_.Begin(sources_.threads->Open());
-  return sources_.modules->AwaitFiles(sources_.threads->Processes(), [this] { drainer_.Follow(); });
+  return sources_.modules->AwaitFiles([this] { drainer_.Follow(); });
 }
 
 absl::Status Engine::Start() {

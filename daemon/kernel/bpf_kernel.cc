@@ -128,7 +128,7 @@ absl::Status BpfKernel::AttachAll() {
   };
   for (const Iterator& it :
        {Iterator{s->progs.drain, &drain_link_}, Iterator{s->progs.tick, &tick_link_},
-        Iterator{s->progs.mappings, &mappings_link_},
+        Iterator{s->progs.find_modules, &find_modules_link_},
         Iterator{s->progs.mapping_processes, &mapping_processes_link_},
         Iterator{s->progs.drain_heap, &heap_link_}, Iterator{s->progs.look, &look_link_}}) {
     if (bpf_program__fd(it.program) < 0) continue;  // left out
@@ -242,7 +242,7 @@ absl::Status BpfKernel::RunSizedIterator(const UniqueLink& link, const char* nam
 }
 
 absl::Status BpfKernel::AnnounceMappings() {
-  return RunIterator(mappings_link_, "mappings", 0, {});
+  return RunIterator(find_modules_link_, "find_modules", 0, {});
 }
 
 absl::StatusOr<std::vector<profd_mapping_process>> BpfKernel::MappingProcesses() {
@@ -261,13 +261,13 @@ absl::Status BpfKernel::AnnounceMappings(std::span<const int32_t> pids) {
     only.task.tid = static_cast<uint32_t>(pid);
     DECLARE_LIBBPF_OPTS(bpf_iter_attach_opts, options, .link_info = &only,
                         .link_info_len = sizeof(only));
-    const UniqueLink link(bpf_program__attach_iter(skeleton_->progs.mappings, &options));
+    const UniqueLink link(bpf_program__attach_iter(skeleton_->progs.find_modules, &options));
     if (!link) {
       // ESRCH: it has ended.
       if (errno != ESRCH) status.Update(ErrnoStatus("start iterator mappings", errno));
       continue;
     }
-    status.Update(RunIterator(link, "mappings", 0, {}));
+    status.Update(RunIterator(link, "find_modules", 0, {}));
   }
   return status;
 }

@@ -112,10 +112,11 @@ class BpfKernel final : public Kernel {
   void ForgetHeapSettled(int32_t pid, WatchId module) override;
   uint64_t HeapRefusals() const override;
   std::vector<HeapTally> HeapTallies() const override;
-  profd_heap_cost HeapCost() const override;
+  void ForgetHeapTallies(WatchId module) override;
+  profd_probe_cost HeapCost() const override;
   void SetMapSampling(uint32_t one_in) override;
   bool has_map_layer() const override;
-  profd_heap_cost MapCost() const override;
+  profd_probe_cost MapCost() const override;
   void SetMallocBurst(int64_t begin_ns, int64_t length_ns) override;
   absl::StatusOr<MallocCounts> DrainMalloc() override;
   profd_malloc_cost MallocCost() const override;
@@ -180,7 +181,7 @@ class BpfKernel final : public Kernel {
   uint64_t ring_bytes_ = 0;
   UniqueLink tick_link_;
   UniqueLink drain_link_;
-  UniqueLink mappings_link_;
+  UniqueLink find_modules_link_;
   UniqueLink mapping_processes_link_;
   UniqueLink heap_link_;
   absl::Mutex look_mutex_;

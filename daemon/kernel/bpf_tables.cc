@@ -21,8 +21,8 @@ namespace {
 // and the thread's table of such values.
 constexpr uint64_t kThreadValueBytes = 256;
 
-profd_heap_cost SumProbeCost(int fd) {
-  return SumPerCpu<profd_heap_cost>(fd, 0, [](profd_heap_cost& sum, const profd_heap_cost& v) {
+profd_probe_cost SumProbeCost(int fd) {
+  return SumPerCpu<profd_probe_cost>(fd, 0, [](profd_probe_cost& sum, const profd_probe_cost& v) {
     sum.events += v.events;
     sum.stepped += v.stepped;
     sum.walks += v.walks;
@@ -62,11 +62,11 @@ profd_tick_stats BpfKernel::TickStats() const {
   return stats;
 }
 
-profd_heap_cost BpfKernel::HeapCost() const {
+profd_probe_cost BpfKernel::HeapCost() const {
   return SumProbeCost(bpf_map__fd(skeleton_->maps.heap_cost));
 }
 
-profd_heap_cost BpfKernel::MapCost() const {
+profd_probe_cost BpfKernel::MapCost() const {
   return SumProbeCost(bpf_map__fd(skeleton_->maps.map_cost));
 }
 

@@ -306,13 +306,14 @@ class ProbeKernel {
   virtual uint64_t HeapRefusals() const = 0;
   // Thread-safe. The same by place, with what was one.
   virtual std::vector<HeapTally> HeapTallies() const = 0;
-  virtual profd_heap_cost HeapCost() const = 0;
+  virtual void ForgetHeapTallies(WatchId module) = 0;
+  virtual profd_probe_cost HeapCost() const = 0;
   // Counts one call that changes an address space in `one_in` only, a power of two, at random; 0:
   // none.
   virtual void SetMapSampling(uint32_t one_in) = 0;
   // False when it was not asked for, or the kernel takes no such program.
   virtual bool has_map_layer() const = 0;
-  virtual profd_heap_cost MapCost() const = 0;
+  virtual profd_probe_cost MapCost() const = 0;
   // Thread-safe. Calls count from `begin_ns` (monotonic) on, for so long; between bursts no probe
   // stands.
   virtual void SetMallocBurst(int64_t begin_ns, int64_t length_ns) = 0;

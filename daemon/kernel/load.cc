@@ -1,6 +1,5 @@
 #include "daemon/kernel/load.h"
 
-#include <bpf/bpf.h>
 #include <bpf/btf.h>
 #include <bpf/libbpf.h>
 
@@ -10,7 +9,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
-#include <iterator>
 #include <optional>
 #include <random>
 #include <string_view>
@@ -20,11 +18,11 @@
 #include "absl/strings/str_cat.h"
 #include "bpf/profd.skel.h"
 #include "bpf/profd_plain.skel.h"
-#include "daemon/base/fd.h"
 #include "daemon/base/log.h"
 #include "daemon/base/start_thread.h"
 #include "daemon/kernel/kernel_code.h"
-#include "daemon/kernel/multi_probes.h"
+#include "daemon/kernel/kernel_trials.h"
+#include "daemon/kernel/probe_link.h"
 #include "daemon/kernel/refused_program.h"
 
 namespace profd {
@@ -103,20 +101,6 @@ void SetLimits(const KernelOptions& options, profd_bpf* s) {
   }
   s->rodata->news_burst = static_cast<uint32_t>(limits.news);
   s->rodata->max_modules = static_cast<uint32_t>(limits.modules);
-}
-
-// Whether a program may run at the entry of a kernel function. Some kernels refuse that.
-bool MayEnterFunction(int type_id) {
-  bpf_insn nothing[2]{};
-  nothing[0].code = BPF_ALU64 | BPF_MOV | BPF_K;  // r0 = 0
-  nothing[1].code = BPF_JMP | BPF_EXIT;
-  bpf_prog_load_opts options{};
-  options.sz = sizeof(options);
-  options.expected_attach_type = BPF_TRACE_FENTRY;
-  options.attach_btf_id = static_cast<uint32_t>(type_id);
-  const UniqueFd program(
-      bpf_prog_load(BPF_PROG_TYPE_TRACING, "probe", "GPL", nothing, std::size(nothing), &options));
-  return program.ok();
 }
 
 struct KernelFacts {

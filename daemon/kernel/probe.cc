@@ -5,18 +5,16 @@
 #include <fcntl.h>
 #include <sys/capability.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstddef>
 #include <string>
 
 #include "absl/strings/str_cat.h"
 #include "daemon/base/capability.h"
 #include "daemon/base/log.h"
-#include "daemon/kernel/multi_probes.h"
+#include "daemon/kernel/probe_link.h"
 
 namespace profd {
 namespace {
@@ -37,18 +35,9 @@ absl::StatusOr<PlaceLinks> LinkMulti(const bpf_program* program, int file, int32
     cookies.push_back(place.cookie);
     semaphores.push_back(place.semaphore);
   }
-  UprobeMultiAttr attr{};
-  attr.program = static_cast<uint32_t>(bpf_program__fd(program));
-  attr.attach_type = kUprobeMulti;
-  attr.path = reinterpret_cast<uintptr_t>(path.c_str());
-  attr.offsets = reinterpret_cast<uintptr_t>(offsets.data());
-  attr.ref_counts = reinterpret_cast<uintptr_t>(semaphores.data());
-  attr.cookies = reinterpret_cast<uintptr_t>(cookies.data());
-  attr.count = static_cast<uint32_t>(places.size());
-  attr.pid = static_cast<uint32_t>(pid);
   PlaceLinks links;
-  links.multi.reset(
-      static_cast<int>(syscall(SYS_bpf, BPF_LINK_CREATE, &attr, offsetof(UprobeMultiAttr, pad))));
+  links.multi =
+      LinkProbes(bpf_program__fd(program), path.c_str(), pid, offsets, cookies, semaphores);
   if (!links.multi.ok()) return ErrnoStatus("attach a probe", errno);
   return links;
 }

@@ -21,11 +21,6 @@ struct bpf_program;
 
 namespace profd {
 
-// The kernel puts many places at a time into a file since 6.6. What a program that is to stand
-// there expects to be attached to (BPF_TRACE_UPROBE_MULTI); the headers that this is built with may
-// be older.
-inline constexpr uint32_t kUprobeMulti = 48;
-
 struct LinkDeleter {
   void operator()(bpf_link* link) const;
 };

@@ -132,7 +132,7 @@ void JemallocSource::SumGrowth(const ProfileDelta& delta, size_t begin) {
 }
 
 void JemallocSource::Costs(std::vector<CostRow>& rows) const {
-  const profd_heap_cost cost = context_.kernel->HeapCost();
+  const profd_probe_cost cost = context_.kernel->HeapCost();
   rows.push_back({.account = "jemalloc",
                   .payer = Payer::kTarget,
                   .ns = static_cast<int64_t>(ProbeInPathNs(cost, modules_->probes()->traps())),

@@ -19,10 +19,10 @@ class JemallocKnob final : public Knob {
  public:
   struct Work {
     double seconds = 0;
-    int64_t events = 0;      // seen in this time
-    int64_t seen_bytes = 0;  // that these stand for
-    int64_t bytes = 0;       // allocated and freed, from the allocators' own counters
-    profd_heap_cost cost{};  // totals since start
+    int64_t events = 0;       // seen in this time
+    int64_t seen_bytes = 0;   // that these stand for
+    int64_t bytes = 0;        // allocated and freed, from the allocators' own counters
+    profd_probe_cost cost{};  // totals since start
     Traps traps;
     int64_t told = 0;          // objects reported in this time
     Allowance allowance = {};  // without a budget every stack is taken
@@ -50,7 +50,7 @@ class JemallocKnob final : public Knob {
 
   uint32_t one_in_ = 1;
   double calm_seconds_ = 0;  // consecutive, with one_in_ / 2 affordable
-  profd_heap_cost last_{};
+  profd_probe_cost last_{};
   double events_per_second_ = 0;
   double bytes_per_event_ = 0;  // 0: none was seen yet
   double event_ns_ = 0;         // of an event, without its stack

@@ -19,7 +19,7 @@ absl::Status MappingSource::Drain(ProfileDelta& delta) {
 }
 
 void MappingSource::Costs(std::vector<CostRow>& rows) const {
-  const profd_heap_cost cost = context_.kernel->MapCost();
+  const profd_probe_cost cost = context_.kernel->MapCost();
   rows.push_back({.account = "mapping",
                   .payer = Payer::kTarget,
                   .ns = static_cast<int64_t>(ProbeInPathNs(cost, modules_->probes()->traps())),

@@ -16,8 +16,8 @@ class MappingKnob final : public Knob {
  public:
   struct Work {
     double seconds = 0;
-    bool on = true;          // probes were attached
-    profd_heap_cost cost{};  // totals since start
+    bool on = true;           // probes were attached
+    profd_probe_cost cost{};  // totals since start
     Traps traps;
   };
   void Learn(const Work& work);
@@ -33,7 +33,7 @@ class MappingKnob final : public Knob {
   std::string GivenUpAt(int level) const override;
 
  private:
-  profd_heap_cost last_{};
+  profd_probe_cost last_{};
   double calls_per_second_ = 0;
   double walks_per_call_ = 0;  // if all calls were counted
   double call_ns_ = 0;         // of a call that is not counted

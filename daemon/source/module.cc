@@ -37,24 +37,16 @@ ModulesSource::ModulesSource(const SourceContext& context, SoughtInModules sough
   }
 }
 
-absl::Status ModulesSource::FindFiles(const std::set<int32_t>& pids) {
-  fresh_ = pids;
+absl::Status ModulesSource::FindFiles() {
   RETURN_IF_ERROR(AnnounceMappings());
   context_.ring->Poll();
   return absl::OkStatus();
 }
 
-absl::Status ModulesSource::AwaitFiles(const std::set<int32_t>& pids,
-                                       absl::FunctionRef<void()> follow) {
-  const bool more = !std::includes(fresh_.begin(), fresh_.end(), pids.begin(), pids.end());
-  fresh_ = pids;
+absl::Status ModulesSource::AwaitFiles(absl::FunctionRef<void()> follow) {
   // Somebody may have called exec meanwhile.
   context_.ring->Poll();
   drained_ns_ = context_.clock->MonotonicNs();
-  if (more && !context_.targets->everything()) {
-    RETURN_IF_ERROR(AnnounceMappings());
-    context_.ring->Poll();
-  }
   RETURN_IF_ERROR(Look());
   modules_.WaitIdle(context_.clock->MonotonicNs() + kRulesAtStart);
   drained_ns_ = context_.clock->MonotonicNs();
@@ -100,7 +92,6 @@ void ModulesSource::OnExec(const profd_exec_record& exec) {
   if (probes_) probes_->OnExec(exec.pid);
   Targets& targets = *context_.targets;
   if (exec.target_id != 0 || (!targets.everything() && targets.OnExec(exec.pid))) {
-    fresh_.insert(exec.pid);
     looks_.OnExec(context_.clock->MonotonicNs());
   }
 }
@@ -136,32 +127,28 @@ void ModulesSource::Rescan() {
 void ModulesSource::OnProcesses(const std::set<int32_t>& pids) {
   const bool more = !std::includes(processes_.begin(), processes_.end(), pids.begin(), pids.end());
   processes_ = pids;
-  fresh_.clear();
   if (!PutsProbes()) return;
   looks_.OnDrain(modules_.found(), more, drained_ns_);
   if (probes_) probes_->KeepOnly(pids);
 }
 
 absl::Status ModulesSource::AnnounceMappings() {
-  std::set<int32_t> wanted, locked;
-  RETURN_IF_ERROR(FindLocked(wanted, locked));
+  std::set<int32_t> pids, locked;
+  RETURN_IF_ERROR(FindLocked(pids, locked));
   for (const int32_t pid : locked) {
     if (!locked_.contains(pid)) {
       LogWarning("the memory map of PID ", pid, " stays locked: its files are not looked at");
     }
   }
   locked_ = std::move(locked);
-  const bool everything = context_.targets->everything();
   // One pass over all processes is cheaper than one for each.
-  if (everything && locked_.empty()) return context_.kernel->AnnounceMappings();
-  if (!everything) {
-    wanted = processes_;
-    wanted.insert(fresh_.begin(), fresh_.end());
+  if (context_.targets->everything() && locked_.empty()) {
+    return context_.kernel->AnnounceMappings();
   }
-  std::vector<int32_t> pids;
-  std::set_difference(wanted.begin(), wanted.end(), locked_.begin(), locked_.end(),
-                      std::back_inserter(pids));
-  return context_.kernel->AnnounceMappings(pids);
+  std::vector<int32_t> free;
+  std::set_difference(pids.begin(), pids.end(), locked_.begin(), locked_.end(),
+                      std::back_inserter(free));
+  return context_.kernel->AnnounceMappings(free);
 }
 
 absl::Status ModulesSource::FindLocked(std::set<int32_t>& all, std::set<int32_t>& locked) {

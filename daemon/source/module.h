@@ -29,12 +29,11 @@ class ModulesSource final : public Source {
   // The modules known at the last look.
   const FoundModules& found() const { return looks_.found(); }
 
-  // Begins to read the files that the targets' processes map: all of them, or `pids`. Once, before
-  // the first tick.
-  absl::Status FindFiles(const std::set<int32_t>& pids);
-  // Waits for the unwind rules and probes of these files, for a limited time. `pids` are the
-  // targets' processes by now; `follow` informs all sources of them.
-  absl::Status AwaitFiles(const std::set<int32_t>& pids, absl::FunctionRef<void()> follow);
+  // Begins to read the files that the targets map. Once, before the first tick.
+  absl::Status FindFiles();
+  // Waits for the unwind rules and probes of these files, for a limited time. `follow` informs all
+  // sources of the targets' processes.
+  absl::Status AwaitFiles(absl::FunctionRef<void()> follow);
   // At the end of a drain, before OnProcesses: finds targets that no event announced.
   void Rescan();
   // After OnProcesses: looks up who maps what, if something may be new.
@@ -77,7 +76,6 @@ class ModulesSource final : public Source {
   std::unique_ptr<TargetProbes> probes_;
   MappingLooks looks_;
   std::set<int32_t> processes_;  // of the targets at the last drain
-  std::set<int32_t> fresh_;      // that called exec since then
   absl::Status failed_;          // error between drains
   std::set<int32_t> locked_;     // left out at the last look
   bool detached_ = false;

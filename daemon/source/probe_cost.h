@@ -8,12 +8,13 @@
 namespace profd {
 
 // Total time of all runs, including entering and leaving the program, ns.
-inline double ProbeInPathNs(const profd_heap_cost& cost, const Traps& traps) {
+inline double ProbeInPathNs(const profd_probe_cost& cost, const Traps& traps) {
   return static_cast<double>(cost.ns + cost.walk_ns) + traps.Of(cost.events, cost.stepped);
 }
 
 // Mean time to enter and leave the program in the runs since `last`, ns.
-inline double TrapNs(const profd_heap_cost& now, const profd_heap_cost& last, const Traps& traps) {
+inline double TrapNs(const profd_probe_cost& now, const profd_probe_cost& last,
+                     const Traps& traps) {
   const uint64_t runs = now.events - last.events;
   if (runs == 0) return traps.emulated;
   return traps.Of(runs, now.stepped - last.stepped) / static_cast<double>(runs);

@@ -27,8 +27,7 @@ void TickSchedule::Advance(int64_t now_ns) {
 }
 
 void TickSchedule::Cut(int64_t at_ns, int64_t now_ns) {
-  const int64_t end_ns = stratum_ns_ + interval_ns_;
-  if (at_ns > end_ns) missed_ += (at_ns - end_ns) / interval_ns_;
+  if (at_ns > end_ns()) missed_ += (at_ns - end_ns()) / interval_ns_;
   stratum_ns_ = at_ns;
   BeginStratum(now_ns);
 }

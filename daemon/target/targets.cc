@@ -69,7 +69,6 @@ absl::Status Targets::MarkRunning() {
       for (const ProcessInfo& process : WithDescendants(processes, std::move(roots))) {
         const absl::StatusOr<bool> fresh = MarkProcess(process, i + 1);
         marked |= fresh.ok() && *fresh;
-        if (fresh.ok()) marked_.insert(process.pid);
         // One that has ended meanwhile is no error, unless the user named it.
         const bool named = listing == 0 && selectors_[i].pid() == process.pid;
         if (!fresh.ok() && (!absl::IsNotFound(fresh.status()) || named)) return fresh.status();

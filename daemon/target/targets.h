@@ -3,7 +3,6 @@
 #define PROFD_DAEMON_TARGET_TARGETS_H_
 
 #include <cstdint>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -34,8 +33,6 @@ class Targets {
 
   bool everything() const { return selectors_.empty(); }
   const std::vector<Selector>& selectors() const { return selectors_; }
-  // The processes that MarkRunning marked.
-  const std::set<int32_t>& marked() const { return marked_; }
 
  private:
   // True when it was not marked before.
@@ -45,7 +42,6 @@ class Targets {
 
   Kernel* kernel_;
   std::vector<Selector> selectors_;
-  std::set<int32_t> marked_;
 };
 
 }  // namespace profd

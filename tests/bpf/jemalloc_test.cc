@@ -21,6 +21,7 @@ namespace profd {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::IsEmpty;
 using ::testing::Key;
 using ::testing::Pair;
 using ::testing::SizeIs;
@@ -74,7 +75,7 @@ TEST_F(HeapKernelTest, EventsAreWeighedAndTotalsAreExact) {
   EXPECT_EQ(records[0].heap.counters[0].gaps, 1U);
   EXPECT_EQ(records[0].heap.counters[0].unseen, 70'123U);
   EXPECT_EQ(records[0].heap.counters[0].total, 940'123U);
-  const profd_heap_cost cost = kernel_->HeapCost();
+  const profd_probe_cost cost = kernel_->HeapCost();
   EXPECT_EQ(cost.events, 16U);
   EXPECT_EQ(cost.walks, 16U);
   EXPECT_GT(cost.walk_ns, 0U);
@@ -372,6 +373,10 @@ TEST_F(HeapKernelTest, WhatIsNoEventIsRefused) {
   EXPECT_THAT(tallies, ElementsAre(Pair(3, Pair(4, 8)), Pair(25, Pair(0, 2))))
       << "each came by at two probes";
   EXPECT_EQ(kernel_->HeapRefusals(), 10U);
+  kernel_->ForgetHeapTallies(WatchId{8});
+  EXPECT_THAT(kernel_->HeapTallies(), SizeIs(2));
+  kernel_->ForgetHeapTallies(WatchId{9});
+  EXPECT_THAT(kernel_->HeapTallies(), IsEmpty());
 }
 
 // 5 standard deviations: a false alarm in 1.7 million runs.

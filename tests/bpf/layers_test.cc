@@ -16,9 +16,9 @@ namespace profd {
 namespace {
 
 // If the kernel rejects one of these, nothing works; of the ticks one suffices.
-const std::set<std::string_view> kRequired = {"drain",   "mappings",  "on_exec",
-                                              "on_exit", "on_free",   "on_newtask",
-                                              "tick",    "tick_list", "mapping_processes"};
+const std::set<std::string_view> kRequired = {"drain",   "find_modules", "on_exec",
+                                              "on_exit", "on_free",      "on_newtask",
+                                              "tick",    "tick_list",    "mapping_processes"};
 
 struct Prefix {
   std::string_view name;

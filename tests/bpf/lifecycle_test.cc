@@ -455,7 +455,7 @@ TEST_F(KernelTest, ZombieIsNotCountedOn) {
   }
 }
 
-// Whether such a link sees all threads is found out without a probe (multi_probes.cc).
+// Whether such a link sees all threads is found out without a probe (kernel_trials.cc).
 TEST_F(KernelTest, OneLinkTakesTheProbesOfAProcess) {
   REQUIRE_FACT("kernel.6_10");
   EXPECT_TRUE(HasMultiProbes());

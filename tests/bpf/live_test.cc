@@ -74,7 +74,7 @@ TEST_F(LiveKernelTest, ObjectsComeAndGo) {
   ExpectObject(2, child, true, 2048, 5);
   EXPECT_EQ(Loss(PROFD_LOSS_LIVE_GONE), 2U);
   EXPECT_EQ(Loss(PROFD_LOSS_LIVE_BORN), 2U);
-  const profd_heap_cost cost = kernel_->HeapCost();
+  const profd_probe_cost cost = kernel_->HeapCost();
   EXPECT_EQ(cost.events, 7U);
   EXPECT_EQ(cost.walks, 1U);
 

@@ -96,7 +96,7 @@ TEST_F(MapKernelTest, CallsAreCountedToTheByte) {
   EXPECT_EQ(Calls(PROFD_KIND_RETURNED), 2U);
   EXPECT_EQ(Loss(PROFD_LOSS_MAP_LOST), 0U);
   EXPECT_EQ(Loss(PROFD_LOSS_MAP_BUSY), 0U);
-  const profd_heap_cost cost = kernel_->MapCost();
+  const profd_probe_cost cost = kernel_->MapCost();
   EXPECT_EQ(cost.events, 11U);
   EXPECT_EQ(cost.walks, 10U);
   EXPECT_GT(cost.walk_ns, 0U);

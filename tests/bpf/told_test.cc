@@ -124,7 +124,7 @@ TEST_F(ToldKernelTest, ObjectsComeAndGo) {
   EXPECT_EQ(told[1].address, 0x5000U);
   EXPECT_EQ(Loss(PROFD_LOSS_LIVE_BORN), 4U) << "what no object can be";
   EXPECT_EQ(Loss(PROFD_LOSS_LIVE_GONE), 0U);
-  const profd_heap_cost cost = kernel_->HeapCost();
+  const profd_probe_cost cost = kernel_->HeapCost();
   EXPECT_EQ(cost.events, 6U);
   EXPECT_EQ(cost.walks, 2U);
   // From the place of the probe, by the rules of where it is.

@@ -182,6 +182,14 @@ class EngineTest : public ::testing::Test {
     }
     store_.Forget();
   }
+  // After the first day.
+  void ExpectDaysLeaveNothing(uint64_t days, const Churn& churn) {
+    Rotate(kProcessesADay, churn);
+    const size_t before = AllocatedBytes();
+    Rotate(days * kProcessesADay, churn);
+    EXPECT_LE(engine_->state()->threads, 2U);
+    EXPECT_LE(AllocatedBytes(), before + kSlack);
+  }
   // Pages that a process touches, bytes that it allocates, and samples of its thread by every
   // source.
   void BeBusy(uint64_t id, int32_t pid) {
@@ -532,11 +540,7 @@ TEST_F(EngineTest, AMonthOfChurnLeavesNoMemory) {
   Start();
   // Accounts of threads that vanished are kept for 4,096 drains, unless there are many.
   const Churn churn = {.end = [this](uint64_t id) { kernel_.Vanish(id); }, .drains = 4'200};
-  Rotate(kProcessesADay, churn);
-  const size_t before = AllocatedBytes();
-  Rotate(29 * kProcessesADay, churn);
-  EXPECT_LE(engine_->state()->threads, 2U);
-  EXPECT_LE(AllocatedBytes(), before + kSlack);
+  ExpectDaysLeaveNothing(29, churn);
 }
 
 // The kernel finds by itself whom to visit, and never says that one of them is gone.
@@ -559,11 +563,7 @@ TEST_F(EngineTest, ChurnLeavesNoMemoryWhereTicksAreNotByList) {
   kernel_.by_list = false;
   Start();
   const Churn churn = {.end = [this](uint64_t id) { kernel_.End(id); }};
-  Rotate(kProcessesADay, churn);
-  const size_t before = AllocatedBytes();
-  Rotate(4 * kProcessesADay, churn);
-  EXPECT_LE(engine_->state()->threads, 2U);
-  EXPECT_LE(AllocatedBytes(), before + kSlack);
+  ExpectDaysLeaveNothing(4, churn);
 }
 
 // Each process does something of which every source keeps an account.
@@ -584,13 +584,9 @@ TEST_F(EngineTest, ChurnLeavesNoMemoryWithEverySource) {
   const Churn churn = {.end = [this](uint64_t id) { kernel_.End(id); },
                        .work = [this](uint64_t id, int32_t pid) { BeBusy(id, pid); },
                        .drains = 64};
-  Rotate(kProcessesADay, churn);
-  const size_t before = AllocatedBytes();
-  Rotate(4 * kProcessesADay, churn);
+  ExpectDaysLeaveNothing(4, churn);
   all_on();
-  EXPECT_LE(engine_->state()->threads, 2U);
   EXPECT_LE(engine_->state()->heap_threads, 2U);
-  EXPECT_LE(AllocatedBytes(), before + kSlack);
 }
 
 // The toy is in no file of the daemon: a source is known by its interface alone.

@@ -26,12 +26,12 @@ TEST(JemallocKnobTest, CostIsEventsTimesTheirPrice) {
   EXPECT_EQ(source.payer(), Payer::kTarget);
   EXPECT_EQ(source.CostAt(0), 0) << "no event yet";
   // 1,000 events a second of 1 us and the way in, with a walk of 4 us more.
-  const profd_heap_cost cost = {.events = 2'000,
-                                .stepped = 0,
-                                .walks = 1'000,
-                                .ns = 1'000'000,
-                                .walk_ns = 5'000'000,
-                                .closed = 0};
+  const profd_probe_cost cost = {.events = 2'000,
+                                 .stepped = 0,
+                                 .walks = 1'000,
+                                 .ns = 1'000'000,
+                                 .walk_ns = 5'000'000,
+                                 .closed = 0};
   source.Learn({.seconds = 2,
                 .events = 2'000,
                 .seen_bytes = 140'000'000,
@@ -61,7 +61,7 @@ TEST(JemallocKnobTest, CostIsEventsTimesTheirPrice) {
 
 TEST(JemallocKnobTest, SteppedProbesCostMore) {
   JemallocKnob source;
-  const profd_heap_cost cost = {
+  const profd_probe_cost cost = {
       .events = 1'000, .stepped = 250, .walks = 0, .ns = 1'000'000, .walk_ns = 0, .closed = 0};
   const Traps traps = {.emulated = 1'000, .stepped = 9'000};
   source.Learn({.seconds = 1,
@@ -81,12 +81,12 @@ TEST(JemallocKnobTest, SlowPathsCostWhatTheirCallsDo) {
   JemallocKnob source;
   // 1,000 events a second with their stacks, 9,000 calls that told nothing; 500 runs in which
   // nothing counted.
-  const profd_heap_cost cost = {.events = 10'500,
-                                .stepped = 0,
-                                .walks = 1'000,
-                                .ns = 9'000'000,
-                                .walk_ns = 5'000'000,
-                                .closed = 500};
+  const profd_probe_cost cost = {.events = 10'500,
+                                 .stepped = 0,
+                                 .walks = 1'000,
+                                 .ns = 9'000'000,
+                                 .walk_ns = 5'000'000,
+                                 .closed = 500};
   source.Learn({.seconds = 1,
                 .events = 1'000,
                 .seen_bytes = 70'000'000,
@@ -103,7 +103,7 @@ TEST(JemallocKnobTest, StacksAreThinnedOut) {
   JemallocKnob source;
   EXPECT_EQ(source.one_in(), 1U);
   Allowance allowance = {.rate = 0.01};
-  profd_heap_cost cost{};
+  profd_probe_cost cost{};
   const auto second = [&](int64_t events) {
     const uint64_t walks = static_cast<uint64_t>(events) / source.one_in();
     cost.events += static_cast<uint64_t>(events);
@@ -139,7 +139,7 @@ TEST(JemallocKnobTest, StacksAreThinnedOut) {
 
 TEST(JemallocKnobTest, WithoutProbesTheCountersTellTheRate) {
   JemallocKnob source;
-  const profd_heap_cost cost = {
+  const profd_probe_cost cost = {
       .events = 100, .stepped = 0, .walks = 100, .ns = 0, .walk_ns = 500'000, .closed = 0};
   source.Learn({.seconds = 1,
                 .events = 100,
@@ -169,12 +169,12 @@ TEST(MappingKnobTest, CostIsCallsTimesTheirPrice) {
   EXPECT_EQ(source.payer(), Payer::kTarget);
   EXPECT_EQ(source.CostAt(0), 0) << "no call yet";
   // 1,000 calls a second; half of them change something and take a walk of 4 us more.
-  const profd_heap_cost cost = {.events = 2'000,
-                                .stepped = 0,
-                                .walks = 1'000,
-                                .ns = 1'000'000,
-                                .walk_ns = 5'000'000,
-                                .closed = 0};
+  const profd_probe_cost cost = {.events = 2'000,
+                                 .stepped = 0,
+                                 .walks = 1'000,
+                                 .ns = 1'000'000,
+                                 .walk_ns = 5'000'000,
+                                 .closed = 0};
   source.Learn({.seconds = 2, .cost = cost, .traps = {.emulated = 2'000}});
   EXPECT_DOUBLE_EQ(source.CostAt(0), 1'000 * (3e-6 + 0.5 * 4e-6));
   EXPECT_DOUBLE_EQ(source.CostAt(1), 1'000 * (3e-6 + 0.5 * 4e-6 / 4));
@@ -193,7 +193,7 @@ TEST(MappingKnobTest, CostIsCallsTimesTheirPrice) {
 // Without probes nobody counts: what was there is supposed to ebb, so that they are tried again.
 TEST(MappingKnobTest, WithoutProbesTheRateEbbs) {
   MappingKnob source;
-  const profd_heap_cost cost = {
+  const profd_probe_cost cost = {
       .events = 1'000, .stepped = 0, .walks = 1'000, .ns = 0, .walk_ns = 5'000'000, .closed = 0};
   source.Learn({.seconds = 1, .cost = cost, .traps = {.emulated = 1'000}});
   const double before = source.CostAt(0);
@@ -209,7 +209,7 @@ TEST(MappingKnobTest, WithoutProbesTheRateEbbs) {
 // None of these can be left out: they cost what they cost, or nothing.
 TEST(JemallocKnobTest, ObjectsThatAreToldOfAreAllOrNothing) {
   JemallocKnob source;
-  const profd_heap_cost cost = {
+  const profd_probe_cost cost = {
       .events = 1'000, .stepped = 0, .walks = 1'000, .ns = 0, .walk_ns = 5'000'000, .closed = 0};
   source.Learn({.seconds = 2, .cost = cost, .traps = {.emulated = 1'000}, .told = 1'000});
   const int last = source.levels() - 1;

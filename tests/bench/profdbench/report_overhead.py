@@ -90,7 +90,7 @@ def section(lines, images):
     if any(is_early(row) for row in rows):
         text += ["**In the first minutes** marks rows measured while profd still spent the minute of its budget that it "
                  "has saved at its start. It shows more then, and costs more, than it does later. Other rows with default "
-                 "budgets begin when this is spent, or does not get less any more.", ""]
+                 "budgets begin once it is spent, or no longer shrinks.", ""]
     peers = [row for row in rows if not can_pause(row)]
     if peers:
         text += ["### Under other tools", "",

@@ -1,6 +1,6 @@
-/* Cost of probes in allocators to the threads that hit them. */
-#ifndef PROFD_BPF_HEAP_COST_BPF_H_
-#define PROFD_BPF_HEAP_COST_BPF_H_
+/* Cost of probes to the threads that hit them. */
+#ifndef PROFD_BPF_PROBE_COST_BPF_H_
+#define PROFD_BPF_PROBE_COST_BPF_H_
 
 #include "kernel.h"
 #include <bpf/bpf_helpers.h>
@@ -10,7 +10,7 @@ struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
 	__type(key, u32);
-	__type(value, struct profd_heap_cost);
+	__type(value, struct profd_probe_cost);
 } heap_cost SEC(".maps") __weak;
 
 /* Records a run that started at `began`: on a single-stepped instruction or not, with a stack or
@@ -19,7 +19,7 @@ struct {
 static __always_inline void add_probe_cost(void *table, u64 began, u32 stepped, bool walked)
 {
 	u32 zero = 0;
-	struct profd_heap_cost *cost = bpf_map_lookup_elem(table, &zero);
+	struct profd_probe_cost *cost = bpf_map_lookup_elem(table, &zero);
 	u64 took;
 
 	if (!cost)
@@ -39,7 +39,7 @@ static __always_inline void add_probe_cost(void *table, u64 began, u32 stepped, 
 static __always_inline void add_closed_run(void)
 {
 	u32 zero = 0;
-	struct profd_heap_cost *cost = bpf_map_lookup_elem(&heap_cost, &zero);
+	struct profd_probe_cost *cost = bpf_map_lookup_elem(&heap_cost, &zero);
 
 	if (cost)
 		cost->closed++;
@@ -50,4 +50,4 @@ static __always_inline void add_heap_cost(u64 began, u32 stepped, bool walked)
 	add_probe_cost(&heap_cost, began, stepped, walked);
 }
 
-#endif /* PROFD_BPF_HEAP_COST_BPF_H_ */
+#endif /* PROFD_BPF_PROBE_COST_BPF_H_ */
