@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "client/render/stacks.h"
+#include "client/analysis/telling_frames.h"
 #include "client/text/text.h"
 
 namespace profctl {

@@ -8,9 +8,8 @@
 #include <utility>
 
 #include "absl/strings/str_join.h"
-#include "client/command_line/group_by.h"
-#include "client/render/heap.h"
-#include "client/render/stacks.h"
+#include "client/answer/group_by.h"
+#include "client/answer/watched.h"
 #include "client/text/text.h"
 
 namespace profctl {

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "client/analysis/flame_tree.h"
+#include "client/analysis/telling_frames.h"
 #include "client/answer/view.h"
-#include "client/render/flame_tree.h"
-#include "client/render/stacks.h"
 
 namespace profctl {
 

@@ -2,9 +2,9 @@
 
 #include <utility>
 
+#include "client/answer/saved_answer.h"
 #include "client/answer/short_names.h"
 #include "client/answer/source_lines.h"
-#include "client/symbolize/saved_answer.h"
 #include "daemon/base/status.h"
 
 namespace profctl {

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "client/symbolize/string_table.h"
+#include "client/answer/string_table.h"
 #include "daemon/symbolize/short_name.h"
 
 namespace profctl {

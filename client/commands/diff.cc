@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "client/analysis/diff.h"
 #include "client/answer/profile.h"
+#include "client/answer/saved_answer.h"
 #include "client/answer/source_lines.h"
 #include "client/answer/view.h"
 #include "client/commands/fetch.h"
@@ -15,7 +16,6 @@
 #include "client/io/progress.h"
 #include "client/render/diff.h"
 #include "client/render/diff_graph.h"
-#include "client/symbolize/saved_answer.h"
 #include "client/text/text.h"
 #include "daemon/base/status.h"
 

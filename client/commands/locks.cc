@@ -2,11 +2,11 @@
 
 #include <utility>
 
+#include "client/answer/json.h"
 #include "client/answer/profile.h"
 #include "client/answer/view.h"
 #include "client/commands/fetch.h"
 #include "client/render/findings.h"
-#include "client/render/json.h"
 #include "daemon/base/status.h"
 
 namespace profctl {

@@ -3,8 +3,8 @@
 #include <utility>
 #include <vector>
 
-#include "client/commands/receive.h"
 #include "client/io/output.h"
+#include "client/io/receive.h"
 #include "client/render/looks.h"
 #include "daemon/base/status.h"
 

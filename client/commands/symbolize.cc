@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "client/answer/saved_answer.h"
 #include "client/symbolize/late_names.h"
-#include "client/symbolize/saved_answer.h"
 #include "client/text/text.h"
 #include "daemon/base/status.h"
 

@@ -9,10 +9,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "client/io/output.h"
-#include "client/render/top_json.h"
 #include "client/top/layout.h"
 #include "client/top/model.h"
 #include "client/top/screen.h"
+#include "client/top/top_json.h"
 #include "daemon/base/status.h"
 
 namespace profctl {

@@ -3,9 +3,9 @@
 #include <utility>
 #include <vector>
 
+#include "client/answer/json.h"
 #include "client/answer/longest.h"
 #include "client/commands/fetch.h"
-#include "client/render/json.h"
 #include "client/render/worst.h"
 #include "daemon/base/status.h"
 

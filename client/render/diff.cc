@@ -10,6 +10,7 @@
 #include "client/render/caption.h"
 #include "client/render/gaps.h"
 #include "client/render/json_parts.h"
+#include "client/render/stacks.h"
 #include "client/render/table.h"
 #include "client/text/text.h"
 #include "nlohmann/json.hpp"

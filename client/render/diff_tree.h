@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "client/analysis/diff.h"
-#include "client/render/flame_tree.h"
+#include "client/analysis/flame_tree.h"
 
 namespace profctl {
 

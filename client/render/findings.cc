@@ -9,11 +9,11 @@
 #include <string>
 #include <utility>
 
+#include "client/analysis/telling_frames.h"
 #include "client/render/estimate.h"
 #include "client/render/finding_text.h"
 #include "client/render/ledger_findings.h"
 #include "client/render/new_finding.h"
-#include "client/render/stacks.h"
 #include "client/render/syncs.h"
 
 namespace profctl {

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "client/analysis/flame_tree.h"
 #include "client/answer/kind.h"
 #include "client/answer/view.h"
-#include "client/render/flame_tree.h"
 
 namespace profctl {
 

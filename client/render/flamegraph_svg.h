@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "client/analysis/flame_tree.h"
 #include "client/answer/view.h"
-#include "client/render/flame_tree.h"
 #include "client/render/flamegraph_page.h"
 #include "client/render/palette.h"
 

@@ -6,22 +6,17 @@
 #include <string_view>
 
 #include "absl/strings/str_cat.h"
+#include "client/answer/watched.h"
 #include "client/render/heap.h"
 #include "client/text/text.h"
 
 namespace profctl {
 namespace {
 
-// Smaller differences are the precision at which a layer can be switched.
-constexpr int64_t kLeastGapNs = 100'000'000;
-constexpr int64_t kLeastGapPart = 100;  // of the window
-
 class Window {
  public:
-  explicit Window(int64_t length_ns)
-      : length_ns_(length_ns), least_ns_(std::max(kLeastGapNs, length_ns / kLeastGapPart)) {}
+  explicit Window(int64_t length_ns) : length_ns_(length_ns) {}
 
-  bool HasGap(int64_t on_ns) const { return length_ns_ > 0 && OffNs(on_ns) > least_ns_; }
   bool IsOff(int64_t on_ns) const { return length_ns_ > 0 && on_ns <= 0; }
   // "was off", or "was off for 12.0 s of 60.0 s".
   std::string Tell(const char* verb, const char* how, int64_t on_ns) const {
@@ -36,7 +31,6 @@ class Window {
   }
 
   const int64_t length_ns_;
-  const int64_t least_ns_;
 };
 
 // What is known about reasons without the layer `switch`.
@@ -78,7 +72,7 @@ std::vector<std::string> DescribeHeapGaps(const Profile& profile) {
   }
   std::vector<std::string> gaps;
   if (kind.level) {
-    if (window.HasGap(profile.type.watched_ns())) {
+    if (HasGap(profile, profile.type.watched_ns())) {
       gaps.push_back(absl::StrCat(events,
                                   window.Tell("were", "not watched", profile.type.watched_ns()),
                                   ": memory from that time is missing"));
@@ -86,7 +80,7 @@ std::vector<std::string> DescribeHeapGaps(const Profile& profile) {
     return gaps;
   }
   if (!estimate.empty()) gaps.push_back(estimate);
-  if (window.HasGap(profile.type.watched_ns())) {
+  if (HasGap(profile, profile.type.watched_ns())) {
     gaps.push_back(absl::StrCat(events,
                                 window.Tell("were", "not watched", profile.type.watched_ns()),
                                 ": memory ", done, " during that time is unknown"));
@@ -110,7 +104,7 @@ std::vector<std::string> DescribeCountedGaps(const Profile& profile) {
   const Window window(WindowNs(profile));
   const int64_t watched_ns = profile.type.watched_ns();
   const std::string events(profile.kind->events);
-  if (!window.HasGap(watched_ns)) return {};
+  if (!HasGap(profile, watched_ns)) return {};
   if (window.IsOff(watched_ns)) {
     return {absl::StrCat(events, " were not counted in this window: 'profctl status' says why")};
   }
@@ -125,10 +119,6 @@ std::string_view WhatIsSampled(profd::Kind kind) {
 
 }  // namespace
 
-bool HasGap(const Profile& profile, int64_t on_ns) {
-  return Window(WindowNs(profile)).HasGap(on_ns);
-}
-
 std::vector<std::string> DescribeGaps(const Profile& profile) {
   if (profile.kind->IsCounted()) return DescribeCountedGaps(profile);
   if (profile.unit == Unit::kBytes) return DescribeHeapGaps(profile);
@@ -138,7 +128,7 @@ std::vector<std::string> DescribeGaps(const Profile& profile) {
   const profd::Kind kind = profile.kind->kind;
   const bool by_tick =
       kind == profd::Kind::kWait || kind == profd::Kind::kLocks || kind == profd::Kind::kRunQueue;
-  if (!by_tick && window.HasGap(profile.type.watched_ns())) {
+  if (!by_tick && HasGap(profile, profile.type.watched_ns())) {
     gaps.push_back(absl::StrCat(
         std::string(WhatIsSampled(kind)),
         window.IsOff(profile.type.watched_ns()) ? " not sampled" : " sampled for only ",
@@ -146,15 +136,15 @@ std::vector<std::string> DescribeGaps(const Profile& profile) {
         ": 'profctl status' says why"));
   }
   if (kind == profd::Kind::kCpu || kind == profd::Kind::kSwitch) return gaps;
-  if (window.HasGap(header.switch_ns())) {
+  if (HasGap(profile, header.switch_ns())) {
     gaps.push_back(absl::StrCat("the switch layer", window.Tell("was", "off", header.switch_ns()),
                                 ": ", DescribeReasons(profile)));
   }
-  if (window.HasGap(header.books_ns())) {
+  if (HasGap(profile, header.books_ns())) {
     gaps.push_back(absl::StrCat("the books layer", window.Tell("was", "off", header.books_ns()),
                                 ": nothing checks times of that period"));
   }
-  if (window.HasGap(header.tick_ns())) {
+  if (HasGap(profile, header.tick_ns())) {
     gaps.push_back(absl::StrCat("the tick layer", window.Tell("was", "off", header.tick_ns()),
                                 ": no stacks for that time"));
   }

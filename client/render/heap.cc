@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
-#include "client/render/gaps.h"
+#include "client/answer/watched.h"
 #include "client/text/text.h"
 
 namespace profctl {
@@ -82,13 +82,6 @@ std::string DescribeBursts(const Profile& profile) {
       FormatCount(bursts), bursts == 1 ? " burst" : " bursts", " of tracing, ",
       FormatFineShare(Bytes(profile.coverage().burst_ns()), static_cast<double>(WindowNs(profile))),
       " of the window");
-}
-
-int64_t WatchedNs(const Profile& profile) {
-  const int64_t window_ns = WindowNs(profile);
-  // Smaller differences are the precision at which a window can be cut.
-  if (!HasGap(profile, profile.type.watched_ns())) return window_ns;
-  return std::clamp<int64_t>(profile.type.watched_ns(), 0, window_ns);
 }
 
 }  // namespace profctl

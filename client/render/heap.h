@@ -38,9 +38,6 @@ std::string DescribeSource(const Profile& profile, const profd::v1::HeapTotal& h
 // "12 bursts of tracing, 0.4% of the window".
 std::string DescribeBursts(const Profile& profile);
 
-// Part of the window in which allocations were watched, ns.
-int64_t WatchedNs(const Profile& profile);
-
 }  // namespace profctl
 
 #endif  // PROFD_CLIENT_RENDER_HEAP_H_

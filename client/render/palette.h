@@ -7,8 +7,8 @@
 #include <string>
 #include <string_view>
 
+#include "client/analysis/flame_tree.h"
 #include "client/answer/kind.h"
-#include "client/render/flame_tree.h"
 
 namespace profctl {
 

@@ -8,7 +8,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
-#include "client/command_line/group_by.h"
+#include "client/answer/group_by.h"
 #include "client/text/text.h"
 #include "pprof/profile.pb.h"
 

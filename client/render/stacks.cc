@@ -1,7 +1,6 @@
 #include "client/render/stacks.h"
 
 #include <algorithm>
-#include <iterator>
 #include <map>
 #include <optional>
 #include <set>
@@ -19,9 +18,7 @@ namespace profctl {
 namespace {
 
 constexpr size_t kWidestStacks = 5;
-constexpr size_t kTellingFrames = 6;
 constexpr size_t kMostFunctions = 10;
-constexpr int kPassedByAll = 4;  // rank of frames that say nothing
 
 struct WideStack {
   const Sample* example = nullptr;
@@ -81,68 +78,6 @@ bool Ran(const Profile& profile, const Sample& sample) {
 
 }  // namespace
 
-int FrameRank(const Frame& frame, Unit unit) {
-  if (frame.common && (unit == Unit::kBytes || frame.kind == profd::v1::FRAME_KIND_KERNEL)) {
-    return kPassedByAll;
-  }
-  switch (frame.kind) {
-    case profd::v1::FRAME_KIND_APPLICATION:
-    case profd::v1::FRAME_KIND_SYNTHETIC:
-      return 0;
-    case profd::v1::FRAME_KIND_RUNTIME:
-      return 1;
-    case profd::v1::FRAME_KIND_LIBC:
-      return 2;
-    case profd::v1::FRAME_KIND_KERNEL:
-      return 3;
-    default:
-      return 1;
-  }
-}
-
-std::vector<std::string> Askers(const Profile& profile) {
-  std::vector<std::string> askers;
-  askers.reserve(profile.stacks.size());
-  for (const Stack& stack : profile.stacks) {
-    askers.push_back(stack.origin == kUnsampled ? "[no stack]"
-                                                : CleanName(profile.frames[stack.origin].function));
-  }
-  return askers;
-}
-
-// The innermost frames of the most telling kinds, and always the entry into libc or the kernel.
-std::vector<TellingFrame> TellingFrames(const Profile& profile, const Stack& stack) {
-  std::vector<size_t> order(stack.frames.size());
-  for (size_t i = 0; i < order.size(); ++i) order[i] = i;
-  const auto rank = [&](size_t i) {
-    return FrameRank(profile.frames[stack.frames[i]], profile.unit);
-  };
-  std::stable_sort(order.begin(), order.end(),
-                   [&](size_t a, size_t b) { return rank(a) < rank(b); });
-  // Frames of the allocator are obvious in an allocation.
-  const bool without_allocator =
-      profile.unit == Unit::kBytes && !order.empty() && rank(order.front()) < kPassedByAll;
-  order.resize(std::min(order.size(), kTellingFrames));
-  const bool only_code =
-      std::all_of(order.begin(), order.end(), [&](size_t i) { return rank(i) < 2; });
-  if (only_code && order.size() == kTellingFrames) {
-    const size_t innermost = *std::min_element(order.begin(), order.end());
-    if (innermost > 0 && rank(innermost - 1) == 2) order.back() = innermost - 1;
-  }
-  std::sort(order.begin(), order.end());
-  std::vector<TellingFrame> telling;
-  size_t next = 0;  // after the last one that is shown
-  for (const size_t i : order) {
-    const Frame& frame = profile.frames[stack.frames[i]];
-    if (rank(i) == kPassedByAll && (!telling.empty() || without_allocator)) continue;
-    std::string name = CleanName(frame.function);
-    if (frame.kind == profd::v1::FRAME_KIND_KERNEL) name += " (kernel)";
-    telling.push_back({.name = std::move(name), .after_gap = !telling.empty() && i > next});
-    next = i + 1;
-  }
-  return telling;
-}
-
 std::string FrameLine(const TellingFrame& frame, size_t margin) {
   return absl::StrCat(std::string(margin - 2, ' '), frame.after_gap ? "… " : "  ",
                       Shorten(frame.name, LineColumns() - margin), "\n");
@@ -153,8 +88,8 @@ void AppendStacks(const View& view, bool colour, std::string& text) {
   const std::vector<std::string> group_names = GroupNames(profile);
   // Stacks of which the same frames are shown are one stack to a reader.
   std::vector<std::optional<std::vector<TellingFrame>>> telling(profile.stacks.size());
-  using Key = std::tuple<std::string, Reason, std::string, bool, std::vector<std::string>>;
-  std::map<Key, WideStack> stacks;
+  using StackKey = std::tuple<std::string, Reason, std::string, bool, std::vector<std::string>>;
+  std::map<StackKey, WideStack> stacks;
   for (const Sample* sample : view.shown) {
     const bool sampled = sample->stack != kUnsampled;
     std::vector<std::string> frames;
@@ -164,7 +99,8 @@ void AppendStacks(const View& view, bool colour, std::string& text) {
       for (const TellingFrame& frame : *known) frames.push_back(frame.name);
     }
     const std::string& group = group_names[sample->group];
-    WideStack& stack = stacks[Key(group, sample->reason, sample->lock, sampled, std::move(frames))];
+    WideStack& stack =
+        stacks[StackKey(group, sample->reason, sample->lock, sampled, std::move(frames))];
     stack.example = sample;
     stack.group = group;
     stack.estimate.Add(*sample);

@@ -12,6 +12,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "client/answer/wait_durations.h"
+#include "client/answer/watched.h"
 #include "client/render/caption.h"
 #include "client/render/disk.h"
 #include "client/render/finding_text.h"

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "client/answer/watched.h"
 #include "client/render/group_rows.h"
 #include "client/render/heap.h"
 #include "client/render/stacks.h"

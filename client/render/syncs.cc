@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "client/render/stacks.h"
+#include "client/analysis/telling_frames.h"
 #include "client/render/table.h"
 #include "client/text/text.h"
 

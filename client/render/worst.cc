@@ -3,6 +3,7 @@
 #include <string_view>
 
 #include "absl/strings/str_cat.h"
+#include "client/analysis/telling_frames.h"
 #include "client/answer/reason.h"
 #include "client/answer/source_lines.h"
 #include "client/render/caption.h"

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "client/answer/reason.h"
-#include "client/symbolize/string_table.h"
+#include "client/answer/string_table.h"
 #include "daemon/profile/profile.h"
 #include "daemon/service/idle.h"
 #include "daemon/service/lock_kind.h"

@@ -12,8 +12,8 @@
 #include <thread>
 
 #include "absl/status/statusor.h"
-#include "client/commands/receive.h"
 #include "client/io/connection.h"
+#include "client/io/receive.h"
 #include "client/top/snapshot.h"
 #include "profd/v1/profiler.pb.h"
 

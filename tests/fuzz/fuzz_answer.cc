@@ -7,16 +7,16 @@
 #include <string_view>
 #include <vector>
 
+#include "client/answer/json.h"
 #include "client/answer/profile.h"
+#include "client/answer/saved_answer.h"
 #include "client/answer/view.h"
 #include "client/render/findings.h"
 #include "client/render/flamegraph_svg.h"
 #include "client/render/folded.h"
-#include "client/render/json.h"
 #include "client/render/pprof.h"
 #include "client/render/speedscope.h"
 #include "client/render/summary.h"
-#include "client/symbolize/saved_answer.h"
 #include "google/protobuf/stubs/logging.h"
 
 namespace {

@@ -1,6 +1,7 @@
 """Shape of the product's sources and of its two introductory pages.
 
 - The graph of includes between files of bpf/, daemon/ and client/ has no cycle.
+- Neither has the graph of includes between the folders of client/, with a folder in another as one of its own.
 - None of these files has more than 400 lines of code; blank lines and comments do not count.
 - docs/governor.md has at most 600 words, docs/architecture.md 1,200, as `wc -w` counts them.
 
@@ -14,6 +15,8 @@ import pathlib
 import re
 
 FOLDERS = ("bpf", "client", "daemon")
+# Where folders, too, include each other in one direction only.
+LAYERED = ("client",)
 SUFFIXES = (".c", ".cc", ".cpp", ".h", ".hpp", ".inc")
 # Where the compiler looks after the file's own folder.
 INCLUDE_FOLDERS = ("", "bpf")
@@ -51,26 +54,52 @@ def _includes(sources: dict[str, list[str]]) -> dict[str, list[tuple[int, str]]]
     return includes
 
 
-def _cycles(sources: dict[str, list[str]]) -> list[str]:
-    includes = _includes(sources)
-    found: list[str] = []
+def _rounds(graph: dict[str, list[str]]) -> list[list[str]]:
+    """Cycles, each with its first node again at the end; none only if there is none."""
+    found: list[list[str]] = []
     path: list[str] = []
     done: set[str] = set()
 
-    def visit(file: str) -> None:
-        path.append(file)
-        for number, included in includes[file]:
-            if included in path:
-                cycle = " -> ".join(path[path.index(included):] + [included])
-                found.append(f"{file}:{number}: includes go round in a cycle: {cycle}")
-            elif included not in done:
-                visit(included)
+    def visit(node: str) -> None:
+        path.append(node)
+        for after in graph.get(node, ()):
+            if after in path:
+                found.append(path[path.index(after):] + [after])
+            elif after not in done:
+                visit(after)
         path.pop()
-        done.add(file)
+        done.add(node)
 
-    for file in includes:
-        if file not in done:
-            visit(file)
+    for node in graph:
+        if node not in done:
+            visit(node)
+    return found
+
+
+def _cycles(includes: dict[str, list[tuple[int, str]]]) -> list[str]:
+    lines = {(file, included): number for file, all_included in includes.items() for number, included in all_included}
+    graph = {file: list(dict.fromkeys(included for _, included in all_included))
+             for file, all_included in includes.items()}
+    return [f"{cycle[-2]}:{lines[cycle[-2], cycle[-1]]}: includes go round in a cycle: {' -> '.join(cycle)}"
+            for cycle in _rounds(graph)]
+
+
+def _folder_cycles(includes: dict[str, list[tuple[int, str]]]) -> list[str]:
+    """Cycles of folders, each step with one include that makes it."""
+    graph: dict[str, list[str]] = {}
+    examples: dict[tuple[str, str], str] = {}
+    for file, all_included in includes.items():
+        for number, included in all_included:
+            folder, other = os.path.dirname(file), os.path.dirname(included)
+            if folder != other and {folder.split("/")[0], other.split("/")[0]} <= set(LAYERED):
+                if (folder, other) not in examples:
+                    graph.setdefault(folder, []).append(other)
+                    examples[folder, other] = f"{file}:{number}"
+    found = []
+    for cycle in _rounds(graph):
+        steps = list(zip(cycle, cycle[1:]))
+        told = ", ".join(f"{folder} -> {other} ({examples[folder, other]})" for folder, other in steps)
+        found.append(f"{examples[steps[-1]]}: folders include each other in a cycle: {told}")
     return found
 
 
@@ -100,4 +129,5 @@ def _long_pages(root: pathlib.Path) -> list[str]:
 def findings(root: pathlib.Path) -> list[str]:
     """What is wrong with the tree at `root`."""
     sources = _sources(root)
-    return _cycles(sources) + _long_sources(sources) + _long_pages(root)
+    includes = _includes(sources)
+    return _cycles(includes) + _folder_cycles(includes) + _long_sources(sources) + _long_pages(root)

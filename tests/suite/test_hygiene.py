@@ -69,6 +69,24 @@ class HygieneTest(unittest.TestCase):
                          ["bpf/b.h:1: includes go round in a cycle: "
                           "bpf/abi/c.h -> bpf/source/a.h -> bpf/b.h -> bpf/abi/c.h"])
 
+    def test_folders_do_not_go_round(self):
+        start = "folders include each other in a cycle: client/a -> client/b (client/a/x.h:1), "
+        self.assertEqual(self.structure({"client/main.cc": '#include "client/a/x.h"\n',
+                                         "client/a/x.h": '#include "client/b/y.h"\n',
+                                         "client/a/z.h": '#include "x.h"\n',
+                                         "client/b/y.h": "",
+                                         "client/b/w.cc": '#include "client/b/c/v.h"\n',
+                                         "client/b/c/v.h": ""}), [])
+        # In none of these is there a cycle of files.
+        self.assertEqual(self.structure({"client/b/c/v.h": '\n#include "../../a/z.h"\n'}),
+                         [f"client/b/c/v.h:2: {start}client/b -> client/b/c (client/b/w.cc:1), "
+                          "client/b/c -> client/a (client/b/c/v.h:2)"])
+        self.assertEqual(self.structure({"client/b/c/v.h": "", "client/b/w.cc": '#include "client/a/z.h"\n'}),
+                         [f"client/b/w.cc:1: {start}client/b -> client/a (client/b/w.cc:1)"])
+        # Kernel programs may.
+        self.assertEqual(self.structure({"client/b/w.cc": "", "bpf/map.h": "", "bpf/all.c": '#include "source/a.c"\n',
+                                         "bpf/source/a.c": '#include "../map.h"\n'}), [])
+
     def test_sources_have_few_lines_of_code(self):
         comments = "/* A\n * comment. */\n\n// Another.\n  /* */ // and\n"
         self.assertEqual(self.structure({"client/a.cc": comments + "f(); // code\n" * 400}), [])

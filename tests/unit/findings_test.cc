@@ -10,9 +10,9 @@
 #include <utility>
 #include <vector>
 
+#include "client/answer/saved_answer.h"
 #include "client/answer/view.h"
 #include "client/render/finding_text.h"
-#include "client/symbolize/saved_answer.h"
 #include "client/text/text.h"
 #include "gmock/gmock.h"
 #include "google/protobuf/text_format.h"

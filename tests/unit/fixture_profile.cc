@@ -5,9 +5,9 @@
 #include <span>
 
 #include "absl/strings/str_cat.h"
+#include "client/answer/json.h"
 #include "client/answer/view.h"
 #include "client/render/findings.h"
-#include "client/render/json.h"
 #include "daemon/service/grouping.h"
 #include "daemon/service/idle.h"
 #include "daemon/service/origin.h"

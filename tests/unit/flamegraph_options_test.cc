@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "client/analysis/flame_tree.h"
 #include "client/answer/view.h"
-#include "client/render/flame_tree.h"
 #include "client/render/flamegraph_svg.h"
 #include "client/render/palette.h"
 #include "gmock/gmock.h"

@@ -4,11 +4,11 @@
 #include <string>
 #include <utility>
 
+#include "client/analysis/flame_tree.h"
+#include "client/answer/saved_answer.h"
 #include "client/answer/view.h"
-#include "client/render/flame_tree.h"
 #include "client/render/flamegraph_page.h"
 #include "client/render/folded.h"
-#include "client/symbolize/saved_answer.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/unit/fixture_profile.h"

@@ -1,5 +1,5 @@
 // JSON of messages, against what protobuf's own writer makes of them.
-#include "client/render/json_message.h"
+#include "client/answer/json_message.h"
 
 #include <gtest/gtest.h>
 

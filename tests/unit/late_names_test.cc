@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "client/render/json.h"
-#include "client/symbolize/saved_answer.h"
+#include "client/answer/json.h"
+#include "client/answer/saved_answer.h"
 #include "daemon/symbolize/elf_file.h"
 #include "daemon/symbolize/module_code.h"
 #include "daemon/symbolize/module_codes.h"

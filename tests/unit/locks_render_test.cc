@@ -1,4 +1,4 @@
-#include "client/render/flame_tree.h"
+#include "client/analysis/flame_tree.h"
 #include "client/render/folded.h"
 #include "client/render/locks.h"
 #include "client/render/summary.h"

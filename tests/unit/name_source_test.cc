@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "client/analysis/flame_tree.h"
 #include "client/answer/view.h"
-#include "client/render/flame_tree.h"
 #include "client/render/flamegraph_page.h"
 #include "client/render/summary.h"
 #include "gmock/gmock.h"

@@ -3,13 +3,13 @@
 #include <cstdio>
 #include <map>
 
+#include "client/analysis/flame_tree.h"
+#include "client/answer/json.h"
 #include "client/answer/view.h"
-#include "client/render/flame_tree.h"
 #include "client/render/flamegraph_svg.h"
 #include "client/render/folded.h"
 #include "client/render/gaps.h"
 #include "client/render/heap.h"
-#include "client/render/json.h"
 #include "client/render/summary.h"
 #include "client/text/text.h"
 #include "gmock/gmock.h"

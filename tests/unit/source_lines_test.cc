@@ -5,12 +5,12 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "client/analysis/flame_tree.h"
+#include "client/analysis/telling_frames.h"
 #include "client/answer/view.h"
-#include "client/render/flame_tree.h"
 #include "client/render/flamegraph_page.h"
 #include "client/render/folded.h"
 #include "client/render/speedscope.h"
-#include "client/render/stacks.h"
 #include "daemon/service/idle.h"
 #include "daemon/service/rule_frames.h"
 #include "gmock/gmock.h"

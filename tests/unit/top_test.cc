@@ -4,13 +4,13 @@
 #include <string>
 #include <vector>
 
-#include "client/render/top_json.h"
 #include "client/text/cells.h"
 #include "client/text/text.h"
 #include "client/top/layout.h"
 #include "client/top/model.h"
 #include "client/top/rows.h"
 #include "client/top/snapshot.h"
+#include "client/top/top_json.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"

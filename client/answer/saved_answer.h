@@ -1,6 +1,6 @@
 // Answers that were saved as JSON.
-#ifndef PROFD_CLIENT_SYMBOLIZE_SAVED_ANSWER_H_
-#define PROFD_CLIENT_SYMBOLIZE_SAVED_ANSWER_H_
+#ifndef PROFD_CLIENT_ANSWER_SAVED_ANSWER_H_
+#define PROFD_CLIENT_ANSWER_SAVED_ANSWER_H_
 
 #include <string>
 
@@ -23,4 +23,4 @@ void GroupByName(profd::v1::Profile* message);
 
 }  // namespace profctl
 
-#endif  // PROFD_CLIENT_SYMBOLIZE_SAVED_ANSWER_H_
+#endif  // PROFD_CLIENT_ANSWER_SAVED_ANSWER_H_

@@ -1,6 +1,6 @@
 // The keys that stacks can be grouped by (--by).
-#ifndef PROFD_CLIENT_COMMAND_LINE_GROUP_BY_H_
-#define PROFD_CLIENT_COMMAND_LINE_GROUP_BY_H_
+#ifndef PROFD_CLIENT_ANSWER_GROUP_BY_H_
+#define PROFD_CLIENT_ANSWER_GROUP_BY_H_
 
 #include <span>
 #include <string_view>
@@ -29,4 +29,4 @@ absl::StatusOr<std::vector<GroupKey>> ParseGroupBy(std::string_view names);
 
 }  // namespace profctl
 
-#endif  // PROFD_CLIENT_COMMAND_LINE_GROUP_BY_H_
+#endif  // PROFD_CLIENT_ANSWER_GROUP_BY_H_

@@ -1,7 +1,7 @@
-#include "client/render/json.h"
+#include "client/answer/json.h"
 
 #include "absl/strings/str_cat.h"
-#include "client/render/json_message.h"
+#include "client/answer/json_message.h"
 #include "google/protobuf/util/json_util.h"
 
 namespace profctl {

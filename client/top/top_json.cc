@@ -1,4 +1,4 @@
-#include "client/render/top_json.h"
+#include "client/top/top_json.h"
 
 #include <utility>
 

@@ -1,6 +1,6 @@
 // Stacks merged from their roots: the shape of a flame graph.
-#ifndef PROFD_CLIENT_RENDER_FLAME_TREE_H_
-#define PROFD_CLIENT_RENDER_FLAME_TREE_H_
+#ifndef PROFD_CLIENT_ANALYSIS_FLAME_TREE_H_
+#define PROFD_CLIENT_ANALYSIS_FLAME_TREE_H_
 
 #include <cstdint>
 #include <span>
@@ -79,4 +79,4 @@ PathTree BuildPathTree(std::span<const FlamePath> paths, bool reversed);
 
 }  // namespace profctl
 
-#endif  // PROFD_CLIENT_RENDER_FLAME_TREE_H_
+#endif  // PROFD_CLIENT_ANALYSIS_FLAME_TREE_H_

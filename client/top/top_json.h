@@ -1,6 +1,6 @@
 // A round of `profctl top` as JSON.
-#ifndef PROFD_CLIENT_RENDER_TOP_JSON_H_
-#define PROFD_CLIENT_RENDER_TOP_JSON_H_
+#ifndef PROFD_CLIENT_TOP_TOP_JSON_H_
+#define PROFD_CLIENT_TOP_TOP_JSON_H_
 
 #include <string>
 
@@ -13,4 +13,4 @@ std::string RenderTopJson(const Snapshot& snapshot, const TopRows& rows);
 
 }  // namespace profctl
 
-#endif  // PROFD_CLIENT_RENDER_TOP_JSON_H_
+#endif  // PROFD_CLIENT_TOP_TOP_JSON_H_

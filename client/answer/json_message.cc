@@ -1,4 +1,4 @@
-#include "client/render/json_message.h"
+#include "client/answer/json_message.h"
 
 #include <algorithm>
 #include <array>

@@ -1,4 +1,4 @@
-#include "client/symbolize/saved_answer.h"
+#include "client/answer/saved_answer.h"
 
 #include <cstdint>
 #include <map>
@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "client/render/json.h"
-#include "client/symbolize/string_table.h"
+#include "client/answer/json.h"
+#include "client/answer/string_table.h"
 #include "daemon/base/fd.h"
 #include "daemon/base/status.h"
 

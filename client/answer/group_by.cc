@@ -1,4 +1,4 @@
-#include "client/command_line/group_by.h"
+#include "client/answer/group_by.h"
 
 #include <algorithm>
 #include <string>

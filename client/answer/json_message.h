@@ -1,6 +1,6 @@
 // Writes protobuf messages as JSON.
-#ifndef PROFD_CLIENT_RENDER_JSON_MESSAGE_H_
-#define PROFD_CLIENT_RENDER_JSON_MESSAGE_H_
+#ifndef PROFD_CLIENT_ANSWER_JSON_MESSAGE_H_
+#define PROFD_CLIENT_ANSWER_JSON_MESSAGE_H_
 
 #include <string>
 
@@ -18,4 +18,4 @@ void AppendJson(const google::protobuf::Message& message, std::string* out);
 
 }  // namespace profctl
 
-#endif  // PROFD_CLIENT_RENDER_JSON_MESSAGE_H_
+#endif  // PROFD_CLIENT_ANSWER_JSON_MESSAGE_H_

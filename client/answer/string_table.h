@@ -1,6 +1,6 @@
 // Adds texts to the strings of a message.
-#ifndef PROFD_CLIENT_SYMBOLIZE_STRING_TABLE_H_
-#define PROFD_CLIENT_SYMBOLIZE_STRING_TABLE_H_
+#ifndef PROFD_CLIENT_ANSWER_STRING_TABLE_H_
+#define PROFD_CLIENT_ANSWER_STRING_TABLE_H_
 
 #include <cstdint>
 #include <string>
@@ -34,4 +34,4 @@ class StringTable {
 
 }  // namespace profctl
 
-#endif  // PROFD_CLIENT_SYMBOLIZE_STRING_TABLE_H_
+#endif  // PROFD_CLIENT_ANSWER_STRING_TABLE_H_

@@ -1,6 +1,6 @@
 // Receives the parts of an answer that is a stream.
-#ifndef PROFD_CLIENT_COMMANDS_RECEIVE_H_
-#define PROFD_CLIENT_COMMANDS_RECEIVE_H_
+#ifndef PROFD_CLIENT_IO_RECEIVE_H_
+#define PROFD_CLIENT_IO_RECEIVE_H_
 
 #include <cstdint>
 #include <functional>
@@ -48,4 +48,4 @@ absl::StatusOr<std::vector<Answer>> ReceiveParts(Connection& connection, const S
 
 }  // namespace profctl
 
-#endif  // PROFD_CLIENT_COMMANDS_RECEIVE_H_
+#endif  // PROFD_CLIENT_IO_RECEIVE_H_

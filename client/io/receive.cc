@@ -1,4 +1,4 @@
-#include "client/commands/receive.h"
+#include "client/io/receive.h"
 
 #include <algorithm>
 #include <chrono>

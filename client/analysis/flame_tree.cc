@@ -1,4 +1,4 @@
-#include "client/render/flame_tree.h"
+#include "client/analysis/flame_tree.h"
 
 #include <algorithm>
 #include <map>
@@ -9,9 +9,9 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
+#include "client/answer/group_by.h"
 #include "client/answer/name_source.h"
 #include "client/answer/source_lines.h"
-#include "client/command_line/group_by.h"
 #include "client/text/text.h"
 
 namespace profctl {

@@ -1,7 +1,7 @@
 // The complete answer: the API's message Profile in protobuf's JSON mapping, with field names as in
 // profiler.proto.
-#ifndef PROFD_CLIENT_RENDER_JSON_H_
-#define PROFD_CLIENT_RENDER_JSON_H_
+#ifndef PROFD_CLIENT_ANSWER_JSON_H_
+#define PROFD_CLIENT_ANSWER_JSON_H_
 
 #include <string>
 
@@ -18,4 +18,4 @@ absl::Status ParseJson(const std::string& text, google::protobuf::Message* messa
 
 }  // namespace profctl
 
-#endif  // PROFD_CLIENT_RENDER_JSON_H_
+#endif  // PROFD_CLIENT_ANSWER_JSON_H_
