@@ -11,8 +11,8 @@
 #include "absl/status/statusor.h"
 #include "client/symbolize/debuginfod.h"
 #include "daemon/base/fd.h"
+#include "daemon/elf/elf_file.h"
 #include "daemon/lines/companion_files.h"
-#include "daemon/symbolize/elf_file.h"
 
 namespace profctl {
 

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "daemon/symbolize/elf_file.h"
+#include "daemon/elf/elf_file.h"
 
 namespace profd {
 

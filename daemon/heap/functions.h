@@ -8,7 +8,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "daemon/base/status.h"
-#include "daemon/symbolize/elf_file.h"
+#include "daemon/elf/elf_file.h"
 
 namespace profd {
 

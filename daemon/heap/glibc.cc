@@ -7,9 +7,9 @@
 #include <string_view>
 #include <tuple>
 
+#include "daemon/elf/elf_file.h"
 #include "daemon/heap/constants.h"
 #include "daemon/heap/probe_point.h"
-#include "daemon/symbolize/elf_file.h"
 #include "daemon/symbolize/elf_symbols.h"
 #include "re2/re2.h"
 

@@ -8,11 +8,11 @@
 #include <vector>
 
 #include "daemon/base/status.h"
+#include "daemon/elf/elf_file.h"
 #include "daemon/heap/inlined_events.h"
 #include "daemon/heap/probe_point.h"
 #include "daemon/heap/sampled_objects.h"
 #include "daemon/heap/slow_paths.h"
-#include "daemon/symbolize/elf_file.h"
 
 namespace profd {
 

@@ -5,8 +5,8 @@
 #include <optional>
 #include <string_view>
 
+#include "daemon/elf/elf_file.h"
 #include "daemon/heap/probe_point.h"
-#include "daemon/symbolize/elf_file.h"
 #include "daemon/symbolize/elf_symbols.h"
 
 namespace profd {

@@ -7,7 +7,7 @@
 #include <span>
 
 #include "daemon/base/status.h"
-#include "daemon/symbolize/elf_file.h"
+#include "daemon/elf/elf_file.h"
 
 namespace profd {
 

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <string>
 
+#include "daemon/elf/elf_file.h"
 #include "daemon/heap/probe_point.h"
-#include "daemon/symbolize/elf_file.h"
 
 namespace profd {
 

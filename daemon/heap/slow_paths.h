@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "daemon/elf/elf_file.h"
 #include "daemon/heap/probe_point.h"
-#include "daemon/symbolize/elf_file.h"
 
 namespace profd {
 

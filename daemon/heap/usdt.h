@@ -11,7 +11,7 @@
 
 #include "bpf/abi.h"
 #include "daemon/base/status.h"
-#include "daemon/symbolize/elf_file.h"
+#include "daemon/elf/elf_file.h"
 
 namespace profd {
 

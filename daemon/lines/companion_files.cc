@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "daemon/elf/elf_file.h"
 #include "daemon/symbolize/debug_search.h"
-#include "daemon/symbolize/elf_file.h"
 
 namespace profd {
 namespace {

@@ -9,8 +9,8 @@
 
 #include "absl/functional/function_ref.h"
 #include "daemon/base/fd.h"
+#include "daemon/elf/elf_file.h"
 #include "daemon/lines/protocol.h"
-#include "daemon/symbolize/elf_file.h"
 
 namespace profd {
 

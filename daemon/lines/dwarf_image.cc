@@ -9,9 +9,9 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "daemon/elf/elf_file.h"
 #include "daemon/lines/protocol.h"
 #include "daemon/symbolize/debug_file.h"
-#include "daemon/symbolize/elf_file.h"
 
 namespace profd {
 namespace {

@@ -12,7 +12,7 @@
 #include "absl/functional/function_ref.h"
 #include "daemon/base/fd.h"
 #include "daemon/base/status.h"
-#include "daemon/symbolize/elf_file.h"
+#include "daemon/elf/elf_file.h"
 
 namespace profd {
 

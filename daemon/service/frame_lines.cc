@@ -8,10 +8,10 @@
 
 #include "absl/hash/hash.h"
 #include "daemon/base/clock.h"
+#include "daemon/elf/elf_file.h"
 #include "daemon/lines/line_reader.h"
 #include "daemon/service/frame_names.h"
 #include "daemon/service/text.h"
-#include "daemon/symbolize/elf_file.h"
 
 namespace profd {
 namespace {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <optional>
 
+#include "daemon/elf/elf_file.h"
 #include "daemon/symbolize/debug_file.h"
-#include "daemon/symbolize/elf_file.h"
 #include "daemon/symbolize/elf_symbols.h"
 #include "daemon/symbolize/mini_debug.h"
 #include "daemon/symbolize/symbol_name.h"

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "daemon/base/fd.h"
-#include "daemon/symbolize/elf_file.h"
+#include "daemon/elf/elf_file.h"
 
 namespace profd::symbolize {
 

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "daemon/elf/elf_file.h"
 #include "daemon/symbolize/debug_search.h"
-#include "daemon/symbolize/elf_file.h"
 
 namespace profd {
 namespace {

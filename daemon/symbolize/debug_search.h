@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "daemon/base/fd.h"
+#include "daemon/elf/elf_file.h"
 #include "daemon/symbolize/debug_file.h"
-#include "daemon/symbolize/elf_file.h"
 
 namespace profd::symbolize {
 

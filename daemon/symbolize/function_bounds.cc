@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "daemon/symbolize/frame_table.h"
+#include "daemon/elf/frame_table.h"
 #include "daemon/unwind/byte_reader.h"
 #include "daemon/unwind/cfi.h"
 #include "daemon/unwind/compressed_section.h"

@@ -4,7 +4,7 @@
 
 #include <optional>
 
-#include "daemon/symbolize/elf_file.h"
+#include "daemon/elf/elf_file.h"
 #include "daemon/unwind/go_table.h"
 
 namespace profd::symbolize {

@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "daemon/symbolize/elf_file.h"
+#include "daemon/elf/elf_file.h"
 #include "daemon/symbolize/infer/crate_maps.h"
 #include "daemon/symbolize/module_names.h"
 

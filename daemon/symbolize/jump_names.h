@@ -4,7 +4,7 @@
 
 #include <span>
 
-#include "daemon/symbolize/elf_file.h"
+#include "daemon/elf/elf_file.h"
 #include "daemon/symbolize/module_names.h"
 
 namespace profd::symbolize {

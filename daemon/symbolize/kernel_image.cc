@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
-#include "daemon/symbolize/build_id.h"
+#include "daemon/elf/build_id.h"
 
 namespace profd::symbolize {
 namespace {

@@ -4,8 +4,8 @@
 
 #include <optional>
 
+#include "daemon/elf/elf_file.h"
 #include "daemon/symbolize/debug_file.h"
-#include "daemon/symbolize/elf_file.h"
 
 namespace profd::symbolize {
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "daemon/symbolize/elf_file.h"
+#include "daemon/elf/elf_file.h"
 #include "daemon/symbolize/function_bounds.h"
 
 namespace profd::symbolize {

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "daemon/symbolize/elf_file.h"
+#include "daemon/elf/elf_file.h"
 #include "daemon/symbolize/module_names.h"
 
 namespace profd::symbolize {

@@ -4,8 +4,8 @@
 #include <optional>
 #include <utility>
 
+#include "daemon/elf/elf_file.h"
 #include "daemon/symbolize/debug_file.h"
-#include "daemon/symbolize/elf_file.h"
 #include "daemon/symbolize/inferred_names.h"
 #include "daemon/symbolize/mini_debug.h"
 #include "daemon/symbolize/module_names.h"

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "daemon/base/fd.h"
-#include "daemon/symbolize/elf_file.h"
+#include "daemon/elf/elf_file.h"
 #include "daemon/symbolize/infer/class_tables.h"
 #include "daemon/symbolize/infer/function_begins.h"
 

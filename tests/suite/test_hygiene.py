@@ -83,6 +83,10 @@ class HygieneTest(unittest.TestCase):
                           "client/b/c -> client/a (client/b/c/v.h:2)"])
         self.assertEqual(self.structure({"client/b/c/v.h": "", "client/b/w.cc": '#include "client/a/z.h"\n'}),
                          [f"client/b/w.cc:1: {start}client/b -> client/a (client/b/w.cc:1)"])
+        self.assertEqual(self.structure({"client/b/w.cc": '#include "daemon/d/u.h"\n',
+                                         "daemon/d/u.h": '#include "client/a/z.h"\n'}),
+                         [f"daemon/d/u.h:1: {start}client/b -> daemon/d (client/b/w.cc:1), "
+                          "daemon/d -> client/a (daemon/d/u.h:1)"])
         # Kernel programs may.
         self.assertEqual(self.structure({"client/b/w.cc": "", "bpf/map.h": "", "bpf/all.c": '#include "source/a.c"\n',
                                          "bpf/source/a.c": '#include "../map.h"\n'}), [])

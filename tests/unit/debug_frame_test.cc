@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "daemon/base/fd.h"
-#include "daemon/symbolize/elf_file.h"
+#include "daemon/elf/elf_file.h"
 #include "daemon/symbolize/elf_symbols.h"
 #include "daemon/symbolize/function_bounds.h"
 #include "daemon/unwind/compressed_section.h"

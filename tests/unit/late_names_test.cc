@@ -17,7 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "client/answer/json.h"
 #include "client/answer/saved_answer.h"
-#include "daemon/symbolize/elf_file.h"
+#include "daemon/elf/elf_file.h"
 #include "daemon/symbolize/module_code.h"
 #include "daemon/symbolize/module_codes.h"
 #include "gmock/gmock.h"

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "daemon/base/fd.h"
-#include "daemon/symbolize/elf_file.h"
+#include "daemon/elf/elf_file.h"
 #include "daemon/symbolize/elf_symbols.h"
 #include "daemon/symbolize/symbolizer.h"
 #include "gtest/gtest.h"

@@ -18,9 +18,9 @@
 #include <vector>
 
 #include "daemon/base/fd.h"
+#include "daemon/elf/elf_file.h"
 #include "daemon/service/frame_names.h"
 #include "daemon/symbolize/debug_file.h"
-#include "daemon/symbolize/elf_file.h"
 #include "daemon/symbolize/elf_symbols.h"
 #include "daemon/symbolize/kernel_symbols.h"
 #include "daemon/symbolize/symbolizer.h"

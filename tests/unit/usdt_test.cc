@@ -15,7 +15,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "daemon/base/fd.h"
-#include "daemon/symbolize/elf_file.h"
+#include "daemon/elf/elf_file.h"
 #include "tests/support/places.h"
 #include "tests/unit/elf_builder.h"
 

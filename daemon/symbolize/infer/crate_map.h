@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "daemon/symbolize/elf_file.h"
+#include "daemon/elf/elf_file.h"
 #include "daemon/symbolize/infer/locations.h"
 
 namespace profd::symbolize {

@@ -8,7 +8,7 @@
 #include <memory>
 #include <span>
 
-#include "daemon/symbolize/elf_file.h"
+#include "daemon/elf/elf_file.h"
 #include "daemon/symbolize/infer/crate_map.h"
 #include "daemon/symbolize/infer/locations.h"
 

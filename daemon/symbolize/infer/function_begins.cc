@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "daemon/symbolize/frame_table.h"
+#include "daemon/elf/frame_table.h"
 
 namespace profd::symbolize {
 namespace {

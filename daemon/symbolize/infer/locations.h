@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "daemon/symbolize/elf_file.h"
+#include "daemon/elf/elf_file.h"
 #include "daemon/symbolize/infer/source_path.h"
 
 namespace profd::symbolize {

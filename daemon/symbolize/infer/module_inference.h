@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "daemon/symbolize/elf_file.h"
+#include "daemon/elf/elf_file.h"
 #include "daemon/symbolize/infer/channel_sides.h"
 #include "daemon/symbolize/infer/code_reader.h"
 #include "daemon/symbolize/infer/code_references.h"

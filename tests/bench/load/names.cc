@@ -13,8 +13,8 @@
 #include "CLI/CLI.hpp"
 #include "bpf/abi.h"
 #include "daemon/base/fd.h"
+#include "daemon/elf/elf_file.h"
 #include "daemon/service/frame_names.h"
-#include "daemon/symbolize/elf_file.h"
 #include "daemon/symbolize/symbolizer.h"
 
 namespace {

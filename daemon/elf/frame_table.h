@@ -1,12 +1,12 @@
 // The search table of .eh_frame_hdr: where functions begin, and where .eh_frame describes them.
-#ifndef PROFD_DAEMON_SYMBOLIZE_FRAME_TABLE_H_
-#define PROFD_DAEMON_SYMBOLIZE_FRAME_TABLE_H_
+#ifndef PROFD_DAEMON_ELF_FRAME_TABLE_H_
+#define PROFD_DAEMON_ELF_FRAME_TABLE_H_
 
 #include <cstdint>
 #include <optional>
 
 #include "absl/functional/function_ref.h"
-#include "daemon/symbolize/elf_file.h"
+#include "daemon/elf/elf_file.h"
 
 namespace profd::symbolize {
 
@@ -35,4 +35,4 @@ void ForEachEntry(const ElfFile& elf, const FrameTable& table,
 
 }  // namespace profd::symbolize
 
-#endif  // PROFD_DAEMON_SYMBOLIZE_FRAME_TABLE_H_
+#endif  // PROFD_DAEMON_ELF_FRAME_TABLE_H_

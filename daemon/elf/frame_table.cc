@@ -1,4 +1,4 @@
-#include "daemon/symbolize/frame_table.h"
+#include "daemon/elf/frame_table.h"
 
 #include <algorithm>
 #include <cstring>

@@ -1,4 +1,4 @@
-#include "daemon/symbolize/build_id.h"
+#include "daemon/elf/build_id.h"
 
 #include <elf.h>
 #include <unistd.h>

@@ -1,6 +1,6 @@
 // A bounds-checked reader of ELF64 files that may lie, be sparse, or shrink while they are read.
-#ifndef PROFD_DAEMON_SYMBOLIZE_ELF_FILE_H_
-#define PROFD_DAEMON_SYMBOLIZE_ELF_FILE_H_
+#ifndef PROFD_DAEMON_ELF_ELF_FILE_H_
+#define PROFD_DAEMON_ELF_ELF_FILE_H_
 
 #include <elf.h>
 
@@ -110,4 +110,4 @@ class ElfFile {
 
 }  // namespace profd::symbolize
 
-#endif  // PROFD_DAEMON_SYMBOLIZE_ELF_FILE_H_
+#endif  // PROFD_DAEMON_ELF_ELF_FILE_H_

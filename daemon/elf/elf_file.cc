@@ -1,4 +1,4 @@
-#include "daemon/symbolize/elf_file.h"
+#include "daemon/elf/elf_file.h"
 
 #include <sys/stat.h>
 #include <zlib.h>
@@ -9,7 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "daemon/base/fd.h"
-#include "daemon/symbolize/build_id.h"
+#include "daemon/elf/build_id.h"
 
 namespace profd::symbolize {
 namespace {

@@ -1,6 +1,6 @@
 // The GNU build-id among ELF notes.
-#ifndef PROFD_DAEMON_SYMBOLIZE_BUILD_ID_H_
-#define PROFD_DAEMON_SYMBOLIZE_BUILD_ID_H_
+#ifndef PROFD_DAEMON_ELF_BUILD_ID_H_
+#define PROFD_DAEMON_ELF_BUILD_ID_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -22,4 +22,4 @@ std::string BuildIdOfNotesFile(const std::string& path);
 
 }  // namespace profd::symbolize
 
-#endif  // PROFD_DAEMON_SYMBOLIZE_BUILD_ID_H_
+#endif  // PROFD_DAEMON_ELF_BUILD_ID_H_
