@@ -361,7 +361,7 @@ TEST_F(HeapTest, RedisIsCoveredWhole) {
 TEST_F(HeapTest, StacksAreTakenInSlicesOfTheTime) {
   if (FindProgram("redis-server").empty() || FindProgram("redis-benchmark").empty())
     GTEST_SKIP() << "no redis";
-  constexpr double kBudget = 0.01;
+  constexpr double kBudget = 0.002;
   constexpr double kWhole = 0.99;
   TemporaryDirectory directory;
   const std::string socket = directory.path() + "/redis";
@@ -369,7 +369,7 @@ TEST_F(HeapTest, StacksAreTakenInSlicesOfTheTime) {
   ASSERT_NE(server, nullptr);
   const int pid = server->pid();
   ASSERT_NO_FATAL_FAILURE(
-      StartDaemon(std::to_string(pid), {"--budget", "1%", "--disable", "switch,faults"}));
+      StartDaemon(std::to_string(pid), {"--budget", "0.2%", "--disable", "switch,faults"}));
   AwaitWatched(pid);
   // On a busy machine the rules of its modules may come later than the first slices.
   ASSERT_TRUE(daemon_->AwaitTarget(pid).has_value());
