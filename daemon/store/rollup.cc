@@ -45,6 +45,7 @@ class Rollup {
   Segment Run() && {
     Fold();
     for (Source& source : sources_) AddSource(source);
+    EndSlice();
     return Write();
   }
 
@@ -131,9 +132,10 @@ class Rollup {
         continue;
       }
       const int64_t stretch = options_.slice_ns > 0 ? MiddleOf(span) / options_.slice_ns : 0;
-      if (sums_.empty() || options_.slice_ns == 0 || stretch != stretch_) sums_.emplace_back();
+      if (options_.slice_ns == 0 || stretch != stretch_) EndSlice();
       stretch_ = stretch;
-      sums_.back().Add({&*slice, 1}, mapping);
+      if (!sum_) sum_.emplace();
+      sum_->Add({&*slice, 1}, mapping);
     }
     for (size_t i = 0; i < numbers.size(); i++) {
       if (uncounted[i] != before[i]) uncounted_[numbers[i]] = 0;
@@ -145,29 +147,58 @@ class Rollup {
     return sample.weight == 0 && sample.ticks == 0 && IsLevel(catalog_.sites()[sample.site].kind);
   }
 
-  bool HasOnlyLevels(const SliceSum::Thread& thread) const {
-    bool any = false, only = thread.ledger == Row::kNoLedger && thread.rest_ns == 0;
+  bool IsNothing(const SliceSum::Thread& thread) const {
+    bool any = false, nothing = thread.ledger == Row::kNoLedger && thread.rest_ns == 0;
     thread.samples.ForEach([&](const SiteSample& sample) {
       any = true;
-      only = only && IsLevel(catalog_.sites()[sample.site].kind);
+      nothing = nothing && IsNothing(sample);
     });
-    return any && only;
+    return any && nothing;
   }
 
-  bool IsNothing(const SliceSum::Thread& thread) const {
-    bool nothing = HasOnlyLevels(thread);
-    thread.samples.ForEach([&](const SiteSample& s) { nothing = nothing && IsNothing(s); });
-    return nothing;
+  // Ends the slice that was added up. A sum takes several times as much memory, so there is only
+  // one. Threads and sites still have the catalog's numbers.
+  void EndSlice() {
+    if (!sum_) return;
+    Slice& slice = slices_.emplace_back();
+    slice.header = std::move(sum_->header());
+    slice.waits = std::move(sum_->waits());
+    std::vector<SliceSum::Thread>& threads = sum_->threads();
+    std::sort(threads.begin(), threads.end(),
+              [](const auto& a, const auto& b) { return a.thread < b.thread; });
+    const bool one_drain = slice.header.drains == 1;
+    slice.rows.reserve(threads.size());
+    slice.ledgers.reserve(sum_->ledgers().size());
+    for (const SliceSum::Thread& thread : threads) {
+      if (IsNothing(thread)) continue;
+      Row& row = slice.rows.emplace_back(Row{
+          .thread = thread.thread, .rest_reason = thread.rest_reason, .rest_ns = thread.rest_ns});
+      if (thread.ledger != Row::kNoLedger) {
+        row.ledger = static_cast<uint32_t>(slice.ledgers.size());
+        slice.ledgers.push_back(sum_->ledgers()[thread.ledger]);
+      }
+      thread.samples.ForEach([&](const SiteSample& sample) {
+        if (IsNothing(sample)) return;
+        row.samples++;
+        slice.samples.push_back(sample);
+        if (!one_drain && IsOfBursts(sample)) {
+          slice.squares.push_back(sum_->Squares(thread.thread, sample.site));
+        }
+      });
+    }
+    sum_.reset();
+  }
+
+  bool IsOfBursts(const SiteSample& sample) const {
+    return IsFromBursts(KeyOf({}, catalog_.sites()[sample.site]));
   }
 
   // Numbers the sites anew, the most frequent first: rows name them by small steps.
   void NumberSites(Segment* segment) {
     std::vector<uint32_t> uses(catalog_.sites().size(), 0);
-    for (SliceSum& sum : sums_) {
-      for (const SliceSum::Thread& thread : sum.threads()) {
-        thread.samples.ForEach([&](const SiteSample& s) { uses[s.site] += IsNothing(s) ? 0 : 1; });
-      }
-      for (const StoredWait& wait : sum.waits()) uses[wait.site]++;
+    for (const Slice& slice : slices_) {
+      for (const SiteSample& sample : slice.samples) uses[sample.site]++;
+      for (const StoredWait& wait : slice.waits) uses[wait.site]++;
     }
     std::vector<uint32_t> order;
     for (uint32_t site = 0; site < uses.size(); site++) {
@@ -187,8 +218,8 @@ class Rollup {
       add_stack(catalog_.sites()[site].stack);
       add_stack(ObjectOf(KeyOf(ThreadId{}, catalog_.sites()[site])));
     }
-    for (SliceSum& sum : sums_) {
-      for (const StoredWait& wait : sum.waits()) {
+    for (const Slice& slice : slices_) {
+      for (const StoredWait& wait : slice.waits) {
         if (wait.waker != StackId{}) add_stack(wait.waker);
       }
     }
@@ -200,12 +231,20 @@ class Rollup {
 
   void NumberThreads(Segment* segment) {
     std::vector<bool> used(infos_.size(), false), has_more(infos_.size(), false);
-    for (SliceSum& sum : sums_) {
-      for (const SliceSum::Thread& thread : sum.threads()) {
-        if (!IsNothing(thread)) used[thread.thread] = true;
-        if (!HasOnlyLevels(thread)) has_more[thread.thread] = true;
+    for (const Slice& slice : slices_) {
+      auto samples = slice.samples.begin();
+      for (const Row& row : slice.rows) {
+        const auto end = samples + row.samples;
+        used[row.thread] = true;
+        const bool only_levels = row.ledger == Row::kNoLedger && row.rest_ns == 0 &&
+                                 row.samples > 0 &&
+                                 std::all_of(samples, end, [&](const SiteSample& sample) {
+                                   return IsLevel(catalog_.sites()[sample.site].kind);
+                                 });
+        if (!only_levels) has_more[row.thread] = true;
+        samples = end;
       }
-      for (const StoredWait& wait : sum.waits()) used[wait.thread] = has_more[wait.thread] = true;
+      for (const StoredWait& wait : slice.waits) used[wait.thread] = has_more[wait.thread] = true;
     }
     threads_.assign(infos_.size(), 0);
     for (size_t i = 0; i < used.size(); i++) {
@@ -239,17 +278,15 @@ class Rollup {
 
   Segment Write() {
     Segment segment;
-    for (SliceSum& sum : sums_) {
-      sum.header().losses[PROFD_LOSS_LONG_WAIT] +=
-          KeepLongest({infos_, catalog_.sites()}, options_.long_waits, &sum.waits());
+    for (Slice& slice : slices_) {
+      slice.header.losses[PROFD_LOSS_LONG_WAIT] +=
+          KeepLongest({infos_, catalog_.sites()}, options_.long_waits, &slice.waits);
     }
     NumberSites(&segment);
     NumberThreads(&segment);
     AddIdentities(&segment);
-    for (SliceSum& sum : sums_) {
-      WriteSlice(&sum, &segment.slices.emplace_back());
-      sum = {};
-    }
+    for (Slice& slice : slices_) Renumber(&slice);
+    segment.slices = std::move(slices_);
     if (segment.slices.empty()) return segment;
     LossCounts& losses = segment.slices.back().header.losses;
     losses[static_cast<size_t>(Loss::kStoreDamaged)] +=
@@ -257,42 +294,28 @@ class Rollup {
     return segment;
   }
 
-  void WriteSlice(SliceSum* sum, Slice* slice) {
-    slice->header = std::move(sum->header());
-    std::vector<SliceSum::Thread>& threads = sum->threads();
-    std::sort(threads.begin(), threads.end(),
-              [](const auto& a, const auto& b) { return a.thread < b.thread; });
-    const bool one_drain = slice->header.drains == 1;
-    for (StoredWait& wait : sum->waits()) {
+  // From the catalog's numbers to the segment's. Those of threads keep their order.
+  void Renumber(Slice* slice) {
+    for (StoredWait& wait : slice->waits) {
       wait.thread = threads_[wait.thread];
       wait.site = sites_[wait.site];
     }
-    slice->waits = std::move(sum->waits());
-    slice->rows.reserve(threads.size());
-    slice->ledgers.reserve(sum->ledgers().size());
-    std::vector<SiteSample> samples;
-    for (const SliceSum::Thread& thread : threads) {
-      if (IsNothing(thread)) continue;
-      samples.clear();
-      thread.samples.ForEach([&](const SiteSample& sample) {
-        if (!IsNothing(sample)) samples.push_back(sample);
-      });
-      std::sort(samples.begin(), samples.end(),
-                [&](const auto& a, const auto& b) { return sites_[a.site] < sites_[b.site]; });
-      Row& row = slice->rows.emplace_back(Row{.thread = threads_[thread.thread],
-                                              .samples = static_cast<uint32_t>(samples.size()),
-                                              .rest_reason = thread.rest_reason,
-                                              .rest_ns = thread.rest_ns});
-      if (thread.ledger != Row::kNoLedger) {
-        row.ledger = static_cast<uint32_t>(slice->ledgers.size());
-        slice->ledgers.push_back(sum->ledgers()[thread.ledger]);
+    std::vector<std::pair<SiteSample, std::optional<double>>> row_samples;  // with their squares
+    auto sample = slice->samples.begin();
+    auto square = slice->squares.begin(), sorted_square = square;
+    for (Row& row : slice->rows) {
+      row.thread = threads_[row.thread];
+      row_samples.clear();
+      for (auto from = sample; from != sample + row.samples; ++from) {
+        const bool has_square = !slice->squares.empty() && IsOfBursts(*from);
+        row_samples.emplace_back(*from, has_square ? std::optional(*square++) : std::nullopt);
+        row_samples.back().first.site = sites_[from->site];
       }
-      for (SiteSample& sample : samples) {
-        if (!one_drain && IsFromBursts(KeyOf({}, catalog_.sites()[sample.site]))) {
-          slice->squares.push_back(sum->Squares(thread.thread, sample.site));
-        }
-        sample.site = sites_[sample.site];
-        slice->samples.push_back(sample);
+      std::sort(row_samples.begin(), row_samples.end(),
+                [](const auto& a, const auto& b) { return a.first.site < b.first.site; });
+      for (const auto& [sorted, its_square] : row_samples) {
+        *sample++ = sorted;
+        if (its_square) *sorted_square++ = *its_square;
       }
     }
   }
@@ -303,7 +326,8 @@ class Rollup {
   std::vector<std::shared_ptr<const ThreadInfo>> infos_;  // by number of the catalog
   std::vector<uint32_t> target_;    // the same, but for rows of several: to which it is added
   std::vector<uint8_t> uncounted_;  // the same, see SliceSum::Mapping
-  std::vector<SliceSum> sums_;
+  std::optional<SliceSum> sum_;     // of the slice that is being added up
+  std::vector<Slice> slices_;       // those before
   std::vector<uint32_t> sites_, threads_;  // new numbers, by those of the catalog
   int64_t stretch_ = 0;
   int64_t damaged_ns_ = 0;
