@@ -246,6 +246,7 @@ struct ThreadInfo {
   // In the store: it has only levels in this segment. In segments of a single drain it is set only
   // if the thread exited. What it did may be in a row for several that exited.
   bool only_levels = false;
+  friend bool operator==(const ThreadInfo&, const ThreadInfo&) = default;
 };
 
 // The name of a row that stands for threads of a process that exited.

@@ -24,6 +24,11 @@ uint32_t Catalog::Thread(const std::shared_ptr<const ThreadInfo>& info) {
   return it->second;
 }
 
+std::shared_ptr<const ThreadInfo> Catalog::InfoOf(ThreadId id) const {
+  const auto it = thread_numbers_.find(id);
+  return it == thread_numbers_.end() ? nullptr : threads_[it->second];
+}
+
 uint32_t Catalog::SiteNumber(const Site& site) {
   const auto [it, fresh] = site_numbers_.try_emplace(site, static_cast<uint32_t>(sites_.size()));
   if (fresh) sites_.push_back(site);

@@ -35,12 +35,16 @@ class Catalog {
   std::shared_ptr<const StackTrace> Stack(StackId id) const;
   size_t stacks() const { return stacks_.size(); }
   const ModuleIdentities& modules() const { return modules_; }
-  // For segments that are read next: their stacks need not be made again. Must not outlive this.
-  KnownStacks Known() const {
-    return [this](StackId id) { return Stack(id); };
+  // For segments that are read next: their stacks, and threads of which they say the same, need not
+  // be made again. Must not outlive this.
+  Known known() const {
+    return {.stack = [this](StackId id) { return Stack(id); },
+            .thread = [this](ThreadId id) { return InfoOf(id); }};
   }
 
  private:
+  std::shared_ptr<const ThreadInfo> InfoOf(ThreadId id) const;
+
   std::vector<std::shared_ptr<const ThreadInfo>> threads_;
   std::vector<Site> sites_;
   absl::flat_hash_map<ThreadId, uint32_t> thread_numbers_;

@@ -24,6 +24,7 @@ class Intake {
   // Forgets what was named longest ago until what is left takes at most so many bytes.
   void Shrink(size_t max_bytes);
   size_t bytes() const { return threads_.bytes() + stacks_.bytes(); }
+  size_t threads() const { return threads_.size(); }
   // Samples whose stacks were not known.
   uint64_t unknown_stacks() const { return unknown_stacks_; }
 

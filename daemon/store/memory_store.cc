@@ -18,6 +18,8 @@ constexpr int64_t kSegmentNs = 10 * kSecondNs;
 constexpr size_t kMaxOpenBytes = 6u << 20;
 // Sealing more than this leaves much unused memory, which goes back to the kernel.
 constexpr size_t kTrimAbove = 2u << 20;
+// The same after a roll-up of so many threads.
+constexpr size_t kTrimThreads = 4096;
 // Share of the byte limit that the open segment, and that known stacks and threads, may take.
 constexpr size_t kOpenShare = 4;
 constexpr size_t kKnownShare = 4;
@@ -67,7 +69,8 @@ absl::Status MemoryStore::Append(ProfileDelta delta) {
   }
   KeepAge();
   // One of both in one append, so that none takes long.
-  if (!RollUpOnce() && options_.sum_share > 0) shelf_.sums.MakeNext(shelf_.sealed);
+  const bool made = RollUpOnce() || (options_.sum_share > 0 && shelf_.sums.MakeNext(shelf_.sealed));
+  if (made && intake_.threads() > kTrimThreads) malloc_trim(0);
   KeepBytes();
   Publish();
   return absl::OkStatus();

@@ -58,7 +58,7 @@ void Merger::CountDamaged(Window span) {
 }
 
 bool Merger::ReadPick(const Pick& pick, Take take, absl::FunctionRef<void(Window)> lose) {
-  auto reader = StoredSegmentReader::Open(*pick.segment, catalog_.Known());
+  auto reader = StoredSegmentReader::Open(*pick.segment, catalog_.known());
   if (!reader.ok()) {
     for (size_t i = pick.begin; i < pick.end; i++) lose(pick.segment->spans[i]);
     return false;

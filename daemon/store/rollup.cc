@@ -28,7 +28,7 @@ class Rollup {
     // From the newest to the oldest: what is known of a thread last holds.
     for (size_t i = picks.size(); i-- > 0;) {
       const Pick& pick = picks[i];
-      auto reader = StoredSegmentReader::Open(*pick.segment, catalog_.Known());
+      auto reader = StoredSegmentReader::Open(*pick.segment, catalog_.known());
       if (!reader.ok()) {
         for (size_t slice = pick.begin; slice < pick.end; slice++) {
           damaged_ns_ += LengthOf(pick.segment->spans[slice]);

@@ -34,8 +34,12 @@ std::string EncodeSegment(const Segment& segment);
 // The message alone, without compression and checksum.
 std::string SerializeSegment(const Segment& segment);
 
-// Gives a stack that is in memory already, or null.
-using KnownStacks = std::function<std::shared_ptr<const StackTrace>(StackId)>;
+// Give what is in memory already, or null: what a segment says of it is not made again. A thread is
+// taken only if it is equal.
+struct Known {
+  std::function<std::shared_ptr<const StackTrace>(StackId)> stack = nullptr;
+  std::function<std::shared_ptr<const ThreadInfo>(ThreadId)> thread = nullptr;
+};
 
 // Whose bytes a reader gets.
 enum class Sealed : uint8_t {
@@ -47,12 +51,10 @@ enum class Sealed : uint8_t {
 class SegmentReader {
  public:
   // Errors: DataLoss.
-  static absl::StatusOr<SegmentReader> Open(std::string_view blob,
-                                            const KnownStacks& known = nullptr,
+  static absl::StatusOr<SegmentReader> Open(std::string_view blob, const Known& known = {},
                                             Sealed sealed = Sealed::kByAnyone);
   // The same of a message that is not packed, which must outlive the reader.
-  static absl::StatusOr<SegmentReader> Parse(std::string_view message,
-                                             const KnownStacks& known = nullptr);
+  static absl::StatusOr<SegmentReader> Parse(std::string_view message, const Known& known = {});
 
   // The dictionaries: a segment without slices.
   const Segment& dictionaries() const { return dictionaries_; }
@@ -63,8 +65,8 @@ class SegmentReader {
 
  private:
   SegmentReader() = default;
-  absl::Status ReadDictionaries(const store::Segment& message, const KnownStacks& known);
-  absl::Status ReadStacks(const store::Segment& message, const KnownStacks& known);
+  absl::Status ReadDictionaries(const store::Segment& message, const Known& known);
+  absl::Status ReadStacks(const store::Segment& message, const Known& known);
   absl::Status ReadSites(const store::Segment& message);
   absl::Status ReadIdentities(const store::Segment& message);
   absl::Status ReadHeader(const store::SliceHeader& from, SliceHeader* header) const;

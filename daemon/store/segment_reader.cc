@@ -62,7 +62,7 @@ bool TakeColumn(const WireFields::Field& field, EncodedSlice* slice) {
 
 }  // namespace
 
-absl::StatusOr<SegmentReader> SegmentReader::Open(std::string_view blob, const KnownStacks& known,
+absl::StatusOr<SegmentReader> SegmentReader::Open(std::string_view blob, const Known& known,
                                                   Sealed sealed) {
   ASSIGN_OR_RETURN(std::string message, UnpackBlob(blob));
   auto content = std::make_unique<const std::string>(std::move(message));
@@ -72,8 +72,7 @@ absl::StatusOr<SegmentReader> SegmentReader::Open(std::string_view blob, const K
   return reader;
 }
 
-absl::StatusOr<SegmentReader> SegmentReader::Parse(std::string_view message,
-                                                   const KnownStacks& known) {
+absl::StatusOr<SegmentReader> SegmentReader::Parse(std::string_view message, const Known& known) {
   if (message.size() > kMaxBlobContent) return Damaged("message");
   SegmentReader reader;
   std::string rest;
@@ -97,32 +96,34 @@ absl::StatusOr<SegmentReader> SegmentReader::Parse(std::string_view message,
   return reader;
 }
 
-absl::Status SegmentReader::ReadDictionaries(const store::Segment& message,
-                                             const KnownStacks& known) {
+absl::Status SegmentReader::ReadDictionaries(const store::Segment& message, const Known& known) {
   const auto& strings = message.strings();
   for (const std::string& text : strings) loss_of_string_.push_back(LossNamed(text));
   const auto size = static_cast<uint32_t>(strings.size());
   dictionaries_.threads.reserve(static_cast<size_t>(message.threads_size()));
   for (const store::Thread& thread : message.threads()) {
     if (thread.name() >= size || thread.process() >= size) return Damaged("thread");
-    dictionaries_.threads.push_back(std::make_shared<const ThreadInfo>(
-        ThreadInfo{.id = ThreadId{thread.id()},
-                   .pid = thread.pid(),
-                   .tid = thread.tid(),
-                   .target = thread.target(),
-                   .name = strings[static_cast<int>(thread.name())],
-                   .process = strings[static_cast<int>(thread.process())],
-                   .exited = thread.exited(),
-                   .start_ns = thread.start_ns(),
-                   .process_start_ns = thread.process_start_ns(),
-                   .only_levels = thread.only_levels()}));
+    ThreadInfo info{.id = ThreadId{thread.id()},
+                    .pid = thread.pid(),
+                    .tid = thread.tid(),
+                    .target = thread.target(),
+                    .name = strings[static_cast<int>(thread.name())],
+                    .process = strings[static_cast<int>(thread.process())],
+                    .exited = thread.exited(),
+                    .start_ns = thread.start_ns(),
+                    .process_start_ns = thread.process_start_ns(),
+                    .only_levels = thread.only_levels()};
+    std::shared_ptr<const ThreadInfo> same = known.thread ? known.thread(info.id) : nullptr;
+    if (same == nullptr || *same != info)
+      same = std::make_shared<const ThreadInfo>(std::move(info));
+    dictionaries_.threads.push_back(std::move(same));
   }
   RETURN_IF_ERROR(ReadStacks(message, known));
   RETURN_IF_ERROR(ReadSites(message));
   return ReadIdentities(message);
 }
 
-absl::Status SegmentReader::ReadStacks(const store::Segment& message, const KnownStacks& known) {
+absl::Status SegmentReader::ReadStacks(const store::Segment& message, const Known& known) {
   std::vector<uint64_t> frames;
   frames.reserve(static_cast<size_t>(message.frames_size()));
   uint64_t last = 0;
@@ -143,7 +144,7 @@ absl::Status SegmentReader::ReadStacks(const store::Segment& message, const Know
       return Damaged("stack");
     }
     stack_ids_.push_back(StackId{id});
-    std::shared_ptr<const StackTrace> stack = known ? known(StackId{id}) : nullptr;
+    std::shared_ptr<const StackTrace> stack = known.stack ? known.stack(StackId{id}) : nullptr;
     std::shared_ptr<StackTrace> made;
     if (stack == nullptr) {
       made = std::make_shared<StackTrace>();

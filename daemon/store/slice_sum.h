@@ -3,6 +3,7 @@
 #define PROFD_DAEMON_STORE_SLICE_SUM_H_
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <span>
 #include <utility>
@@ -59,7 +60,7 @@ class SliceSum {
   SliceHeader& header() { return header_; }
   // In the order in which they came.
   std::vector<Thread>& threads() { return threads_; }
-  const std::vector<LedgerDelta>& ledgers() const { return ledgers_; }
+  const std::deque<LedgerDelta>& ledgers() const { return ledgers_; }
   // The ledger and the rest together.
   LedgerDelta LedgerOf(const Thread& thread) const;
   // All of them; the merger of slices keeps them few.
@@ -81,7 +82,7 @@ class SliceSum {
 
   SliceHeader header_;
   std::vector<Thread> threads_;
-  std::vector<LedgerDelta> ledgers_;
+  std::deque<LedgerDelta> ledgers_;  // large: as it grows, nothing is copied
   std::vector<StoredWait> waits_;
   std::vector<uint32_t> places_;  // by number of the thread: index into threads_ + 1
   absl::flat_hash_map<std::pair<uint32_t, uint32_t>, double> squares_;  // of bursts

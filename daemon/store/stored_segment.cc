@@ -46,7 +46,7 @@ SegmentPtr SealedSegment(const Segment& segment, int level) {
 }
 
 absl::StatusOr<StoredSegmentReader> StoredSegmentReader::Open(const StoredSegment& segment,
-                                                              const KnownStacks& known) {
+                                                              const Known& known) {
   StoredSegmentReader reader(segment);
   if (!segment.raw.slices.empty()) return reader;
   ASSIGN_OR_RETURN(reader.reader_, SegmentReader::Open(segment.blob, known, Sealed::kHere));

@@ -50,8 +50,7 @@ SegmentPtr SealedSegment(const Segment& segment, int level);
 class StoredSegmentReader {
  public:
   // Errors: DataLoss for a damaged blob.
-  static absl::StatusOr<StoredSegmentReader> Open(const StoredSegment& segment,
-                                                  const KnownStacks& known);
+  static absl::StatusOr<StoredSegmentReader> Open(const StoredSegment& segment, const Known& known);
   const Segment& dictionaries() const { return reader_ ? reader_->dictionaries() : segment_->raw; }
   // A slice of the segment. The reader must outlive it. Errors: DataLoss.
   absl::StatusOr<SliceCursor> Read(size_t index) const;

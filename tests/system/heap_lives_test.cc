@@ -118,7 +118,14 @@ void ExpectProbed(int pid) {
   EXPECT_THAT(patches, Each(Field(&Patch::byte, kBreakpoint)));
 }
 
-void ExpectUnprobed(int pid) { EXPECT_THAT(PatchesOf(pid), IsEmpty()); }
+// A profd that another test runs may watch every process for a while.
+void ExpectUnprobed(int pid) {
+  std::vector<Patch> patches;
+  EXPECT_TRUE(Eventually(kPatience, [&] {
+    patches = PatchesOf(pid);
+    return patches.empty();
+  })) << ::testing::PrintToString(patches);
+}
 
 // All BPF links of the system, by id. An id is not given twice in a short time.
 std::set<uint32_t> SystemLinks() {

@@ -74,17 +74,7 @@ TEST(SegmentCodecTest, GivesBackWhatWentIn) {
     const Segment& dictionaries = reader->dictionaries();
     ASSERT_EQ(dictionaries.threads.size(), segment.threads.size());
     for (size_t i = 0; i < segment.threads.size(); i++) {
-      const ThreadInfo &a = *segment.threads[i], &b = *dictionaries.threads[i];
-      EXPECT_EQ(a.id, b.id);
-      EXPECT_EQ(a.pid, b.pid);
-      EXPECT_EQ(a.tid, b.tid);
-      EXPECT_EQ(a.target, b.target);
-      EXPECT_EQ(a.name, b.name);
-      EXPECT_EQ(a.process, b.process);
-      EXPECT_EQ(a.exited, b.exited);
-      EXPECT_EQ(a.start_ns, b.start_ns);
-      EXPECT_EQ(a.process_start_ns, b.process_start_ns);
-      EXPECT_EQ(a.only_levels, b.only_levels);
+      EXPECT_EQ(*dictionaries.threads[i], *segment.threads[i]);
     }
     EXPECT_EQ(dictionaries.sites, segment.sites);
     std::map<StackId, std::vector<uint64_t>> stacks;
@@ -104,6 +94,27 @@ TEST(SegmentCodecTest, GivesBackWhatWentIn) {
       ASSERT_NO_FATAL_FAILURE(ExpectEqual(segment.slices[i], WholeSlice(*std::move(slice))));
     }
   }
+}
+
+TEST(SegmentCodecTest, ThreadsOfWhichItSaysTheSameAreNotMadeAgain) {
+  Segment segment;
+  for (const uint64_t id : {1, 2, 3}) {
+    segment.threads.push_back(std::make_shared<const ThreadInfo>(
+        ThreadInfo{.id = ThreadId{id}, .pid = 7, .tid = 8, .name = "worker", .process = "server"}));
+  }
+  const auto same = std::make_shared<const ThreadInfo>(*segment.threads[0]);
+  auto exited = std::make_shared<ThreadInfo>(*segment.threads[1]);
+  exited->exited = true;
+  const std::string blob = EncodeSegment(segment);
+  const auto reader =
+      SegmentReader::Open(blob, {.thread = [&](ThreadId id) -> std::shared_ptr<const ThreadInfo> {
+                            return id == ThreadId{1} ? same : id == ThreadId{2} ? exited : nullptr;
+                          }});
+  ASSERT_TRUE(reader.ok()) << reader.status();
+  const auto& threads = reader->dictionaries().threads;
+  ASSERT_EQ(threads.size(), 3U);
+  EXPECT_EQ(threads[0], same);
+  for (size_t i = 0; i < threads.size(); i++) EXPECT_EQ(*threads[i], *segment.threads[i]);
 }
 
 // A change of any byte is noticed.
