@@ -264,7 +264,7 @@ absl::Status BpfKernel::AnnounceMappings(std::span<const int32_t> pids) {
     const UniqueLink link(bpf_program__attach_iter(skeleton_->progs.find_modules, &options));
     if (!link) {
       // ESRCH: it has ended.
-      if (errno != ESRCH) status.Update(ErrnoStatus("start iterator mappings", errno));
+      if (errno != ESRCH) status.Update(ErrnoStatus("start iterator find_modules", errno));
       continue;
     }
     status.Update(RunIterator(link, "find_modules", 0, {}));

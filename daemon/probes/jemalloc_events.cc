@@ -84,18 +84,12 @@ void JemallocEvents::Want(const ProbedModule& where, const JemallocInfo& info) {
     module.wanted.why_none = info.note;
     Choose(module);
   }
-  module.pids.insert(where.first);
   reconciler_->Want({.set = ProbeSet::kEvents, .pid = where.first, .module = where.second},
                     module.wanted);
 }
 
 void JemallocEvents::Unwant(const ProbedModule& where) {
   reconciler_->Unwant({.set = ProbeSet::kEvents, .pid = where.first, .module = where.second});
-  const auto at = modules_.find(where.second);
-  if (at == modules_.end() || at->second.pids.erase(where.first) == 0) return;
-  if (!at->second.pids.empty()) return;
-  kernel_->ForgetHeapTallies(where.second);
-  if (at->second.wrong.none()) modules_.erase(at);
 }
 
 void JemallocEvents::Judge() {

@@ -6,7 +6,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <set>
 #include <vector>
 
 #include "bpf/abi.h"
@@ -33,7 +32,6 @@ class JemallocEvents {
       : kernel_(kernel), reconciler_(reconciler) {}
 
   void Want(const ProbedModule& where, const JemallocInfo& info);
-  // What is known of places that are right is forgotten with the last process that maps them.
   void Unwant(const ProbedModule& where);
   // Checks the hits of places that were found by their code. Places where no event occurs are not
   // wanted any more in any process.
@@ -47,7 +45,6 @@ class JemallocEvents {
     EventPlaces all;
     std::bitset<PROFD_HEAP_NUMBERS> wrong;
     WantedProbes wanted;  // without the wrong ones
-    std::set<int32_t> pids;
   };
 
   static void Choose(Module& module);

@@ -157,6 +157,7 @@ absl::Status ModulesSource::FindLocked(std::set<int32_t>& all, std::set<int32_t>
     ASSIGN_OR_RETURN(const auto processes, context_.kernel->MappingProcesses());
     std::set<int32_t> still;
     for (const profd_mapping_process& process : processes) {
+      if (process.pid <= 0) continue;  // not in our PID namespace
       all.insert(process.pid);
       if (process.locked != 0 && (look == 0 || locked.contains(process.pid))) {
         still.insert(process.pid);

@@ -19,7 +19,7 @@ constexpr size_t kMaxOpenBytes = 6u << 20;
 // Sealing more than this leaves much unused memory, which goes back to the kernel.
 constexpr size_t kTrimAbove = 2u << 20;
 // The same after a roll-up of so many threads.
-constexpr size_t kTrimThreads = 4096;
+constexpr size_t kTrimThreads = 2048;
 // Share of the byte limit that the open segment, and that known stacks and threads, may take.
 constexpr size_t kOpenShare = 4;
 constexpr size_t kKnownShare = 4;
@@ -70,9 +70,10 @@ absl::Status MemoryStore::Append(ProfileDelta delta) {
   KeepAge();
   // One of both in one append, so that none takes long.
   const bool made = RollUpOnce() || (options_.sum_share > 0 && shelf_.sums.MakeNext(shelf_.sealed));
-  if (made && intake_.threads() > kTrimThreads) malloc_trim(0);
   KeepBytes();
   Publish();
+  // Readers may have what this replaced; else it is free by now.
+  if (made && intake_.threads() > kTrimThreads) malloc_trim(0);
   return absl::OkStatus();
 }
 

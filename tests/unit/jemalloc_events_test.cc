@@ -12,7 +12,6 @@ namespace profd {
 namespace {
 
 using ::testing::ElementsAre;
-using ::testing::Field;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
@@ -120,22 +119,6 @@ TEST_F(JemallocEventsTest, WhereNothingIsAnEventThePlaceGoes) {
   AllocatorState state;
   events_.Describe(kModule, state);
   EXPECT_EQ(state.wrong_places, 3U);
-}
-
-TEST_F(JemallocEventsTest, HitsAreForgottenWithTheLastProcess) {
-  for (const int32_t pid : {1, 2}) events_.Want({pid, kModule}, WithCopies(3));
-  kernel_.heap_refusals = 100;
-  kernel_.heap_tallies = {{.module = kModule, .number = 0, .held = 9, .refused = 0},
-                          {.module = kModule, .number = 1, .held = 0, .refused = 50},
-                          {.module = WatchId{9}, .number = 0, .held = 9, .refused = 0}};
-  events_.Judge();
-  events_.Unwant({1, kModule});
-  EXPECT_THAT(kernel_.heap_tallies, SizeIs(3)) << "process 2 still maps it";
-  events_.Unwant({2, kModule});
-  EXPECT_THAT(kernel_.heap_tallies, ElementsAre(Field(&HeapTally::module, WatchId{9})));
-  // The next one does not get the wrong place again.
-  events_.Want({3, kModule}, WithCopies(3));
-  EXPECT_THAT(Standing(3), ElementsAre(16U, 48U));
 }
 
 }  // namespace
