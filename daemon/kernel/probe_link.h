@@ -14,7 +14,8 @@ namespace profd {
 inline constexpr uint32_t kUprobeMulti = 48;
 
 // Links the program at `offsets` in the file `path`, for one process or every one with 0. `cookies`
-// and `semaphores` (ProbePlace) are as many as the offsets. Without a link, errno says why.
+// and `semaphores` (ProbePlace) are as many as the offsets, or none. Without a link, errno says
+// why.
 UniqueFd LinkProbes(int program, const char* path, int32_t pid, std::span<const uint64_t> offsets,
                     std::span<const uint64_t> cookies, std::span<const uint64_t> semaphores);
 

@@ -18,7 +18,7 @@ constexpr int64_t kSegmentNs = 10 * kSecondNs;
 constexpr size_t kMaxOpenBytes = 6u << 20;
 // Sealing more than this leaves much unused memory, which goes back to the kernel.
 constexpr size_t kTrimAbove = 2u << 20;
-// The same after a roll-up of so many threads.
+// The same after a roll-up or a sum of more threads than this.
 constexpr size_t kTrimThreads = 2048;
 // Share of the byte limit that the open segment, and that known stacks and threads, may take.
 constexpr size_t kOpenShare = 4;
@@ -69,11 +69,13 @@ absl::Status MemoryStore::Append(ProfileDelta delta) {
   }
   KeepAge();
   // One of both in one append, so that none takes long.
-  const bool made = RollUpOnce() || (options_.sum_share > 0 && shelf_.sums.MakeNext(shelf_.sealed));
+  if (!RollUpOnce() && options_.sum_share > 0 && shelf_.sums.MakeNext(shelf_.sealed)) {
+    trim_ |= intake_.threads() > kTrimThreads;
+  }
   KeepBytes();
   Publish();
-  // Readers may have what this replaced; else it is free by now.
-  if (made && intake_.threads() > kTrimThreads) malloc_trim(0);
+  // What this replaced is free by now, unless a reader has it.
+  if (std::exchange(trim_, false)) malloc_trim(0);
   return absl::OkStatus();
 }
 
@@ -95,7 +97,7 @@ void MemoryStore::Seal() {
   shelf_.sealed.push_back(SealedSegment(RollUp(shelf_.open, options), 0));
   sealed_bytes_ += shelf_.sealed.back()->bytes;
   shelf_.open.clear();
-  if (std::exchange(open_bytes_, 0) > kTrimAbove) malloc_trim(0);
+  trim_ |= std::exchange(open_bytes_, 0) > kTrimAbove;
 }
 
 bool MemoryStore::RollUpOnce() {
@@ -112,6 +114,7 @@ bool MemoryStore::RollUpOnce() {
        .max_exited = haste_ > 0 ? 0 : kMaxExitedThreads,
        .latest = [this](ThreadId id) ABSL_NO_THREAD_SAFETY_ANALYSIS { return intake_.Thread(id); },
        .boot = boot_});
+  trim_ |= rolled.threads.size() > kTrimThreads;
   shelf_.sums.OnRollup(segments.front()->begin_ns(), segments.back()->end_ns(),
                        kAgingLevels[step->level].slice_ns);
   const auto place = shelf_.sealed.erase(begin, end);

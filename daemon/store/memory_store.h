@@ -100,7 +100,8 @@ class MemoryStore final : public Store {
   size_t open_bytes_ ABSL_GUARDED_BY(writing_) = 0;
   size_t level_bytes_ ABSL_GUARDED_BY(writing_) = 0;
   int haste_ ABSL_GUARDED_BY(writing_) = 0;
-  mutable absl::Mutex mutex_;  // held for as long as copying a pointer takes
+  bool trim_ ABSL_GUARDED_BY(writing_) = false;  // at the end of the append
+  mutable absl::Mutex mutex_;                    // held for as long as copying a pointer takes
   std::shared_ptr<const Shelf> published_ ABSL_GUARDED_BY(mutex_);
 };
 
