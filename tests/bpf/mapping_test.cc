@@ -181,16 +181,18 @@ TEST_F(MapKernelTest, SomeCallsWeighForAll) {
   child.Wait();
   const auto entries = kernel_->DrainHeapCounters();
   ASSERT_TRUE(entries.ok()) << entries.status();
-  ASSERT_THAT(*entries, SizeIs(1));
-  const auto& [key, value] = entries->front();
-  EXPECT_EQ(key.kind, uint8_t{PROFD_KIND_RETURNED});
-  EXPECT_EQ(key.arg0, kOneIn);
-  EXPECT_EQ(value.weight, value.count * kOneIn * kPage);
+  // One entry for each stack: while somebody changes its mappings, a stack ends early.
+  uint64_t counted = 0;
+  for (const auto& [key, value] : *entries) {
+    EXPECT_EQ(key.kind, uint8_t{PROFD_KIND_RETURNED});
+    EXPECT_EQ(key.arg0, kOneIn);
+    EXPECT_EQ(value.weight, value.count * kOneIn * kPage);
+    counted += value.count;
+  }
   const double expected = static_cast<double>(kCalls) / kOneIn;
-  EXPECT_NEAR(static_cast<double>(value.count), expected,
-              5 * std::sqrt(expected * (1 - 1.0 / kOneIn)));
+  EXPECT_NEAR(static_cast<double>(counted), expected, 5 * std::sqrt(expected * (1 - 1.0 / kOneIn)));
   EXPECT_EQ(kernel_->MapCost().events, kCalls);
-  EXPECT_EQ(kernel_->MapCost().walks, value.count);
+  EXPECT_EQ(kernel_->MapCost().walks, counted);
 }
 
 TEST_F(MapKernelTest, WithoutTheLayerTheOthersAreThere) {
