@@ -4,12 +4,14 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdio>
 #include <iostream>
 #include <memory>
 #include <optional>
 #include <string>
 #include <system_error>
+#include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -43,7 +45,8 @@ std::string Count(size_t n, const char* what, const char* plural) {
   return absl::StrCat(n, " ", what, n == 1 ? "" : plural);
 }
 
-std::string Describe(const Options& options, const CollectorState& state) {
+std::string Describe(const Options& options, const Collector& collector) {
+  const CollectorState state = collector.State();
   std::vector<std::string> targets;
   targets.reserve(state.targets.size());
   for (const TargetState& target : state.targets) {
@@ -56,7 +59,8 @@ std::string Describe(const Options& options, const CollectorState& state) {
     if (layer.on) absl::StrAppend(&line, " ", layer.name);
   }
   absl::StrAppend(&line, "; listening on ", options.listen, "; missing: ",
-                  state.missing.empty() ? "nothing" : absl::StrJoin(state.missing, "; "));
+                  state.missing.empty() ? "nothing" : absl::StrJoin(state.missing, "; "),
+                  collector.knew_files() ? "" : "; some unwind rules are still being read");
   return line;
 }
 
@@ -73,11 +77,24 @@ absl::Status DropUnneeded(const Options& options, bool admin_for_probes) {
 constexpr unsigned kShutdownSeconds = 60;
 // gRPC starts a thread now and then, and seldom two at a time.
 constexpr size_t kSpareThreads = 8;
+constexpr auto kBeginPoll = std::chrono::milliseconds(10);
 
 void EndNow(int /*signal*/) {
   constexpr char kText[] = "profd: ended without waiting for calls that did not finish\n";
   (void)!write(STDERR_FILENO, kText, sizeof(kText) - 1);
   _exit(1);
+}
+
+// Waits until ticks begin. False: there is a signal before, which stays pending.
+bool AwaitBegin(const sigset_t& signals, const Collector& collector) {
+  while (!collector.has_begun()) {
+    sigset_t pending;
+    sigpending(&pending);
+    sigandset(&pending, &pending, &signals);
+    if (!sigisemptyset(&pending)) return false;
+    std::this_thread::sleep_for(kBeginPoll);
+  }
+  return true;
 }
 
 int Main(int argc, char** argv) {
@@ -177,9 +194,11 @@ int Main(int argc, char** argv) {
                " of profd's threads, and spare ones run in their place; raise the limit on "
                "processes and threads (ulimit -u, pids.max)");
   }
-  std::fprintf(stderr, "profd: %s\n", Describe(options, (*collector)->State()).c_str());
   std::fprintf(stderr, "profd: ready\n");
   (*server)->Prepare();
+  if (AwaitBegin(signals, **collector)) {
+    std::fprintf(stderr, "profd: %s\n", Describe(options, **collector).c_str());
+  }
   int received = 0;
   while (sigwait(&signals, &received) == 0 && (received == SIGUSR1 || received == SIGUSR2)) {
     const absl::Status status = (*collector)->SetPaused(received == SIGUSR1);

@@ -113,6 +113,7 @@ void Collector::Sample(Sampler* sampler) {
   pthread_setname_np(pthread_self(), "sampler");
   SamplerPriority priority;
   priority.Begin();
+  begun_.WaitForNotification();
   while (!stopping_) {
     if (sampler->Tick()) wakeup_.Wake();
     priority.Adapt(sampler->tick_cpu_ns(), sampler->interval_ns());
@@ -123,6 +124,10 @@ void Collector::Sample(Sampler* sampler) {
 void Collector::Drain() {
   pthread_setname_np(pthread_self(), "drainer");
   RaisePriority(kDrainerNice, "drains");
+  knew_files_ = engine_->AwaitFiles([this] { return !stopping_; });
+  Publish();
+  requests_.Done(engine_->drained_ns(), absl::OkStatus());
+  begun_.Notify();
   while (true) {
     if (!requests_.IsWanted()) wakeup_.SleepUntil(engine_->next_ns());
     if (stopping_) return;

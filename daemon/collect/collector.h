@@ -11,6 +11,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/synchronization/notification.h"
 #include "daemon/base/code_range.h"
 #include "daemon/base/wakeup.h"
 #include "daemon/collect/control.h"
@@ -21,12 +22,18 @@ namespace profd {
 
 class Collector final : public CollectorControl {
  public:
-  // Loads the kernel side, starts the engine and all threads that it ever needs. `store`, `memory`
+  // Loads the kernel side, starts the engine and all threads that it ever needs. Files that the
+  // targets run are read after it. `store`, `memory`
   // and `cpu_use` must outlive this. Errors: NotFound for a PID that does not exist, and what the
   // kernel refuses.
   static absl::StatusOr<std::unique_ptr<Collector>> Create(EngineOptions options, Store* store,
                                                            MemoryWatch* memory, CpuUse* cpu_use);
   ~Collector() override;
+
+  // Whether ticks have begun. They wait for the rules of what the targets run, for a limited time.
+  bool has_begun() const { return begun_.HasBeenNotified(); }
+  // All of these rules are there. Once ticks have begun.
+  bool knew_files() const { return knew_files_; }
 
   int64_t DrainedUpTo() const override { return requests_.reached_ns(); }
   absl::Status DrainTo(int64_t instant_ns, int64_t deadline_ns) override;
@@ -49,6 +56,8 @@ class Collector final : public CollectorControl {
   DrainRequests requests_;
   std::atomic<bool> stopping_ = false;
   std::atomic<bool> pause_wanted_ = false;
+  absl::Notification begun_;
+  bool knew_files_ = false;  // set before `begun_`
   mutable absl::Mutex mutex_;
   std::shared_ptr<const CollectorState> state_ ABSL_GUARDED_BY(mutex_);
   // Last: they use all of the above.

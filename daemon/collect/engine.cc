@@ -57,24 +57,25 @@ void Engine::AttachSources() {
   steering_.AddKnobs();
 }
 
-absl::Status Engine::Discover() {
+absl::Status Engine::Start() {
+  AttachSources();
   RETURN_IF_ERROR(targets_.MarkRunning());
   RETURN_IF_ERROR(sources_.modules->FindFiles());
   for (const auto& source : sources_.all) source->Calibrate();
-  // The first slice begins here; what the targets run is known before the first tick.
+  // The first slice begins here.
   drainer_.Begin(sources_.threads->Open());
-  return sources_.modules->AwaitFiles([this] { drainer_.Follow(); });
-}
-
-absl::Status Engine::Start() {
-  AttachSources();
-  RETURN_IF_ERROR(Discover());
   drainer_.CountFailure(steering_.Apply());
   publisher_.Begin();
-  RETURN_IF_ERROR(Drain(Judge::kNot));
+  Publish();
+  return absl::OkStatus();
+}
+
+bool Engine::AwaitFiles(absl::FunctionRef<bool()> go_on) {
+  const bool known = sources_.modules->AwaitFiles([this] { drainer_.Follow(); }, go_on);
+  drainer_.CountFailure(Drain(Judge::kNot));
   steering_.Begin(drainer_.drained_ns(), drainer_.cpu_ns());
   next_drain_ns_ = parts_.clock->MonotonicNs() + steering_.drain_interval_ns();
-  return absl::OkStatus();
+  return known;
 }
 
 int64_t Engine::next_ns() const {

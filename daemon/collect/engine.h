@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "daemon/base/clock.h"
 #include "daemon/base/cpu_meter.h"
 #include "daemon/base/cpu_use.h"
@@ -51,10 +52,14 @@ class Engine {
   // Whose Tick is to be called by a thread of its own; null: there are no ticks.
   Sampler* sampler() { return sources_.waits == nullptr ? nullptr : &sources_.waits->sampler(); }
 
-  // Attaches the sources, marks the targets, waits for the rules of what they run, and drains for
-  // the first time. Errors: NotFound for a PID that does not exist, and what the kernel refuses of
-  // that which nothing works without.
+  // Attaches the sources, marks the targets, and begins to read the files that they run. Errors:
+  // NotFound for a PID that does not exist, and what the kernel refuses of that which nothing works
+  // without.
   absl::Status Start();
+  // Then once, before the first tick and round: waits for the rules and probes of these files, for
+  // a limited time and while `go_on` says so, and drains for the first time. False: not all of them
+  // are there.
+  bool AwaitFiles(absl::FunctionRef<bool()> go_on);
 
   // When the next round is due, monotonic.
   int64_t next_ns() const;
@@ -73,7 +78,6 @@ class Engine {
 
  private:
   void AttachSources();
-  absl::Status Discover();
   int64_t PollInterval() const;
   void StepSources();
   void Publish();

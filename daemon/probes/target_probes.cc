@@ -101,13 +101,9 @@ void TargetProbes::Refresh() {
   live_.Refresh();
 }
 
-void TargetProbes::WaitIdle(int64_t deadline_ns, int64_t map_calls_ns) {
-  {
-    absl::MutexLock lock(&mutex_);
-    map_calls_.GrowUp();
-  }
-  reconciler_.Await(ProbeSet::kLive, deadline_ns);
-  reconciler_.Await(ProbeSet::kMapCalls, map_calls_ns);
+void TargetProbes::GrowUp() {
+  absl::MutexLock lock(&mutex_);
+  map_calls_.GrowUp();
 }
 
 bool TargetProbes::watching() const {

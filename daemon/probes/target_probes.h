@@ -25,7 +25,7 @@
 
 namespace profd {
 
-// Thread-safe. Only WaitIdle waits for the kernel to attach or detach probes.
+// Thread-safe. Only Await waits for the kernel to attach or detach probes.
 class TargetProbes {
  public:
   // All must outlive this.
@@ -52,9 +52,13 @@ class TargetProbes {
   void JudgePlaces();
   // Reads the processes' profiling settings again.
   void Refresh();
-  // Waits until all wanted probes are attached, those in the libcs of young processes, too. Waits
-  // no longer than `deadline_ns` (by the clock), and `map_calls_ns` for those in libcs.
-  void WaitIdle(int64_t deadline_ns, int64_t map_calls_ns);
+  // Wants the probes in the libcs of young processes, too.
+  void GrowUp();
+  // Waits until the wanted probes of `last` and of the sets of higher priority are attached. False
+  // if `deadline_ns` (by the clock) passes before.
+  bool Await(ProbeSet last, int64_t deadline_ns) const {
+    return reconciler_.Await(last, deadline_ns);
+  }
 
   // An allocator's events are watched somewhere, now or in slices.
   bool watching() const;

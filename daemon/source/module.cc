@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <chrono>
 #include <iterator>
+#include <map>
 #include <thread>
 #include <utility>
 
 #include "daemon/base/log.h"
 #include "daemon/source/record.h"
+#include "daemon/target/procfs.h"
 
 namespace profd {
 namespace {
@@ -16,6 +18,7 @@ constexpr int64_t kSecond = 1'000'000'000;
 constexpr int64_t kRescanInterval = 30 * kSecond;
 constexpr int64_t kRulesAtStart = 20 * kSecond;
 constexpr int64_t kMapCallsAtStart = kSecond;
+constexpr int64_t kStepAtStart = kSecond / 20;
 // Pauses between searches for modules that nobody maps: the shortest, and the longest where they
 // make no room.
 constexpr int64_t kRoomPause = kSecond / 2;
@@ -24,6 +27,18 @@ constexpr int64_t kKeepInterval = 30 * kSecond;
 // Who changes its memory map holds the lock for microseconds, or milliseconds if much is mapped.
 constexpr int kLooksAtLocks = 10;
 constexpr auto kBetweenLooks = std::chrono::milliseconds(1);
+// Where every process is watched, so many are looked at by themselves first.
+constexpr size_t kLargest = 64;
+
+// The most first. Those that are gone are last.
+void SortByCpuTime(std::vector<int32_t>& pids) {
+  std::map<int32_t, uint64_t> ticks;
+  for (const int32_t pid : pids) {
+    if (const auto process = ReadProcess(pid); process.ok()) ticks[pid] = process->cpu_ticks;
+  }
+  std::stable_sort(pids.begin(), pids.end(),
+                   [&](int32_t a, int32_t b) { return ticks[a] > ticks[b]; });
+}
 
 }  // namespace
 
@@ -38,25 +53,43 @@ ModulesSource::ModulesSource(const SourceContext& context, SoughtInModules sough
 }
 
 absl::Status ModulesSource::FindFiles() {
-  RETURN_IF_ERROR(AnnounceMappings());
+  ASSIGN_OR_RETURN(std::vector<int32_t> pids, FindFree());
+  SortByCpuTime(pids);
+  const bool everything = context_.targets->everything();
+  if (everything && pids.size() > kLargest) pids.resize(kLargest);
+  RETURN_IF_ERROR(context_.kernel->AnnounceMappings(pids));
+  if (everything) RETURN_IF_ERROR(AnnounceMappings());
   context_.ring->Poll();
   return absl::OkStatus();
 }
 
-absl::Status ModulesSource::AwaitFiles(absl::FunctionRef<void()> follow) {
+bool ModulesSource::AwaitFiles(absl::FunctionRef<void()> follow, absl::FunctionRef<bool()> go_on) {
+  const auto now = [this] { return context_.clock->MonotonicNs(); };
+  // Waits until the time `until`, or until `wait`, of which each call lasts until the time it is
+  // given, returns true.
+  const auto await = [&](int64_t until, absl::FunctionRef<bool(int64_t)> wait) {
+    while (go_on()) {
+      const int64_t step = std::min(until, now() + kStepAtStart);
+      if (wait(step)) return true;
+      if (step == until) break;
+    }
+    return false;
+  };
   // Somebody may have called exec meanwhile.
   context_.ring->Poll();
-  drained_ns_ = context_.clock->MonotonicNs();
-  RETURN_IF_ERROR(Look());
-  modules_.WaitIdle(context_.clock->MonotonicNs() + kRulesAtStart);
-  drained_ns_ = context_.clock->MonotonicNs();
+  drained_ns_ = now();
+  failed_.Update(Look());
+  bool known = await(now() + kRulesAtStart, [&](int64_t step) { return modules_.WaitIdle(step); });
+  drained_ns_ = now();
   follow();
-  RETURN_IF_ERROR(Look());
-  if (probes_) {
-    const int64_t now = context_.clock->MonotonicNs();
-    probes_->WaitIdle(now + kRulesAtStart, now + kMapCallsAtStart);
+  failed_.Update(Look());
+  if (!probes_) return known;
+  probes_->GrowUp();
+  for (const auto& [set, patience] : {std::pair(ProbeSet::kLive, kRulesAtStart),
+                                      std::pair(ProbeSet::kMapCalls, kMapCallsAtStart)}) {
+    known &= await(now() + patience, [&](int64_t step) { return probes_->Await(set, step); });
   }
-  return absl::OkStatus();
+  return known;
 }
 
 void ModulesSource::Detach() {
@@ -132,7 +165,7 @@ void ModulesSource::OnProcesses(const std::set<int32_t>& pids) {
   if (probes_) probes_->KeepOnly(pids);
 }
 
-absl::Status ModulesSource::AnnounceMappings() {
+absl::StatusOr<std::vector<int32_t>> ModulesSource::FindFree() {
   std::set<int32_t> pids, locked;
   RETURN_IF_ERROR(FindLocked(pids, locked));
   for (const int32_t pid : locked) {
@@ -141,14 +174,17 @@ absl::Status ModulesSource::AnnounceMappings() {
     }
   }
   locked_ = std::move(locked);
-  // One pass over all processes is cheaper than one for each.
-  if (context_.targets->everything() && locked_.empty()) {
-    return context_.kernel->AnnounceMappings();
-  }
   std::vector<int32_t> free;
   std::set_difference(pids.begin(), pids.end(), locked_.begin(), locked_.end(),
                       std::back_inserter(free));
-  return context_.kernel->AnnounceMappings(free);
+  return free;
+}
+
+absl::Status ModulesSource::AnnounceMappings() {
+  ASSIGN_OR_RETURN(const std::vector<int32_t> free, FindFree());
+  // One pass over all processes is cheaper than one for each.
+  const bool all = context_.targets->everything() && locked_.empty();
+  return all ? context_.kernel->AnnounceMappings() : context_.kernel->AnnounceMappings(free);
 }
 
 absl::Status ModulesSource::FindLocked(std::set<int32_t>& all, std::set<int32_t>& locked) {

@@ -29,11 +29,12 @@ class ModulesSource final : public Source {
   // The modules known at the last look.
   const FoundModules& found() const { return looks_.found(); }
 
-  // Begins to read the files that the targets map. Once, before the first tick.
+  // Begins to read the files that the targets map, those of the processes that used most CPU time
+  // first. Once, before the first tick.
   absl::Status FindFiles();
-  // Waits for the unwind rules and probes of these files, for a limited time. `follow` informs all
-  // sources of the targets' processes.
-  absl::Status AwaitFiles(absl::FunctionRef<void()> follow);
+  // Waits for the unwind rules and probes of these files, for a limited time and while `go_on` says
+  // so. `follow` informs all sources of the targets' processes. False: not all of them are there.
+  bool AwaitFiles(absl::FunctionRef<void()> follow, absl::FunctionRef<bool()> go_on);
   // At the end of a drain, before OnProcesses: finds targets that no event announced.
   void Rescan();
   // After OnProcesses: looks up who maps what, if something may be new.
@@ -58,9 +59,11 @@ class ModulesSource final : public Source {
 
  private:
   bool PutsProbes() const { return sought_.any(); }
-  // Goes through the memory maps of the targets. Leaves out those that stay locked: a thread that
-  // the kernel, or a file system, never lets go on would hold us, too.
+  // Goes through the memory maps of the targets.
   absl::Status AnnounceMappings();
+  // All targets but those whose map stays locked: a thread that the kernel, or a file system, never
+  // lets go on would hold us, too.
+  absl::StatusOr<std::vector<int32_t>> FindFree();
   // Lists all targets, and which of them had their map locked at each of several looks.
   absl::Status FindLocked(std::set<int32_t>& all, std::set<int32_t>& locked);
   void OnExec(const profd_exec_record& exec);

@@ -60,8 +60,9 @@ class Modules : public ModuleSource {
   // A mapping whose file has no rules yet.
   void OnAnnounced(const profd_module_record& record);
 
-  // Waits until everything announced so far is published, or `deadline_ns` (monotonic).
-  void WaitIdle(int64_t deadline_ns);
+  // Waits until everything announced so far is published. False if `deadline_ns` (monotonic) passes
+  // before.
+  bool WaitIdle(int64_t deadline_ns);
   // Some are being read, or wait for that.
   bool IsReading() const;
 

@@ -72,7 +72,7 @@ std::optional<MapsLine> ParseCodeMapping(absl::string_view line) {
 // What /proc/PID/stat says. NotFound when the process is gone.
 absl::StatusOr<ProcessInfo> ReadStat(int32_t pid) {
   // Fields after the name, see proc(5): the state is the third of all.
-  constexpr size_t kParent = 4 - 3, kStart = 22 - 3;
+  constexpr size_t kParent = 4 - 3, kUser = 14 - 3, kSystem = 15 - 3, kStart = 22 - 3;
   const auto stat = ReadWholeFile(absl::StrCat("/proc/", pid, "/stat"), 4096);
   if (!stat.ok()) return absl::NotFoundError(absl::StrCat("no process with PID ", pid));
   // "pid (comm) state ppid ...": comm may hold any character, so it ends at the last ')'.
@@ -89,6 +89,10 @@ absl::StatusOr<ProcessInfo> ReadStat(int32_t pid) {
   if (rest.size() <= kStart || !absl::SimpleAtoi(rest[kParent], &info.parent) ||
       !absl::SimpleAtoi(rest[kStart], &info.start_ticks)) {
     return absl::InternalError(absl::StrCat("/proc/", pid, "/stat: no parent or start time"));
+  }
+  for (const size_t at : {kUser, kSystem}) {
+    uint64_t ticks = 0;
+    if (absl::SimpleAtoi(rest[at], &ticks)) info.cpu_ticks += ticks;
   }
   return info;
 }

@@ -15,6 +15,7 @@ struct ProcessInfo {
   int32_t pid = 0;
   int32_t parent = 0;
   uint64_t start_ticks = 0;  // clock ticks after boot; with the PID it identifies the process
+  uint64_t cpu_ticks = 0;    // clock ticks on CPU so far, of all its threads
   std::string comm;
   std::string executable;  // base name of the program file; empty when it cannot be read
 };

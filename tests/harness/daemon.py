@@ -67,7 +67,7 @@ class Daemon:
             words += ["--target", str(target)]
         self.process = Process(place.daemon_argv(self.address, words))
         try:
-            self.process.line_with("profd: ready", READY_SECONDS, "stderr")
+            self.process.line_with("profd: attached", READY_SECONDS, "stderr")
         except Gone:
             self.process.kill()
             raise

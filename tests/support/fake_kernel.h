@@ -62,6 +62,8 @@ class FakeKernel final : public Kernel {
   // False: as a kernel that rejects the program tick_list. Not to be changed once it is used.
   bool by_list = true;
 
+  // Called by the thread that reads files, before each.
+  std::function<void()> on_module;
   // Called with the pidfd of a process that is to be a target; false: it is one already.
   std::function<bool(int)> on_mark;
 
@@ -337,6 +339,7 @@ class FakeKernel final : public Kernel {
   absl::Status WatchModule(const profd_module_key&, WatchId) override { return absl::OkStatus(); }
   absl::Status ForgetModule(const profd_module_key&) override { return absl::OkStatus(); }
   absl::StatusOr<ModuleId> ModuleIdOf(const profd_module_key& key) const override {
+    if (on_module) on_module();
     return modules.IdOf(key);
   }
   uint32_t AdvanceModuleClock() override { return modules.Advance(); }

@@ -107,7 +107,7 @@ class TopTest(unittest.TestCase):
     def start_daemon(cls):
         cls.daemon = Process(cls.host.daemon_argv(
             cls.address, ["--target", str(cls.target.pid), "--target", str(cls.hostile.pid)]))
-        cls.daemon.line_with("profd: ready", READY_SECONDS, "stderr")
+        cls.daemon.line_with("profd: attached", READY_SECONDS, "stderr")
 
     def top(self, *arguments, **options):
         terminal = Terminal(self.host.profctl_argv(

@@ -11,10 +11,12 @@
 #include <unistd.h>
 
 #include <cstring>
+#include <ctime>
 #include <functional>
 #include <map>
 
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
 #include "tests/support/fake_clock.h"
 #include "tests/support/fake_kernel.h"
 #include "tests/support/toy_source.h"
@@ -49,6 +51,43 @@ profd_exec_record Exec(int32_t pid) {
   record.target_id = kTarget;
   return record;
 }
+
+profd_module_record NewModule() {
+  profd_module_record record{};
+  record.type = PROFD_RECORD_MODULE;
+  record.pid = kNoPid;
+  return record;
+}
+
+// A process that did something and then waits to be killed.
+class DoneChild {
+ public:
+  explicit DoneChild(const std::function<void()>& what) {
+    int done[2];
+    EXPECT_EQ(pipe(done), 0);
+    pid_ = fork();
+    if (pid_ == 0) {
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
+      what();
+      if (write(done[1], "d", 1) != 1) _exit(1);
+      while (true) pause();
+    }
+    char byte = 0;
+    EXPECT_EQ(read(done[0], &byte, 1), 1);
+    for (const int end : done) close(end);
+  }
+  DoneChild(const DoneChild&) = delete;
+  DoneChild& operator=(const DoneChild&) = delete;
+  ~DoneChild() {
+    kill(pid_, SIGKILL);
+    waitpid(pid_, nullptr, 0);
+  }
+
+  pid_t pid() const { return pid_; }
+
+ private:
+  pid_t pid_;
+};
 
 // Keeps sums of what it gets.
 class SumStore final : public Store {
@@ -113,6 +152,10 @@ class EngineTest : public ::testing::Test {
 
   // `more`: a source beside those of the list.
   void Start(std::unique_ptr<Source> more = nullptr) {
+    Begin(std::move(more));
+    engine_->AwaitFiles([] { return true; });
+  }
+  void Begin(std::unique_ptr<Source> more = nullptr) {
     engine_ = std::make_unique<Engine>(options_, EngineParts{.kernel = &kernel_,
                                                              .clock = &clock_,
                                                              .store = &store_,
@@ -485,6 +528,48 @@ TEST_F(EngineTest, LooksAtMappingsOfTargetsOnly) {
   EXPECT_THAT(kernel_.looked_at, testing::ElementsAre(100, 200));
 }
 
+// Files are read meanwhile: clients need not wait for the largest.
+TEST_F(EngineTest, FilesAreAwaitedAfterTheStart) {
+  const auto gate = std::make_shared<absl::Notification>();
+  kernel_.on_module = [gate] { gate->WaitForNotification(); };
+  kernel_.Emit(NewModule());
+  kernel_.Start(1, 100);
+  Begin();
+  EXPECT_EQ(store_.deltas, 0);
+  int asked = 0;
+  EXPECT_TRUE(engine_->AwaitFiles([&] {
+    if (++asked == 3) gate->Notify();
+    return true;
+  }));
+  EXPECT_GE(asked, 3);
+  EXPECT_EQ(store_.deltas, 1);
+}
+
+TEST_F(EngineTest, FilesAreNotAwaitedByOneThatStops) {
+  const auto gate = std::make_shared<absl::Notification>();
+  kernel_.on_module = [gate] { gate->WaitForNotification(); };
+  kernel_.Emit(NewModule());
+  kernel_.Start(1, 100);
+  Begin();
+  EXPECT_FALSE(engine_->AwaitFiles([] { return false; }));
+  EXPECT_EQ(store_.deltas, 1);
+  gate->Notify();
+}
+
+// Who runs most needs its unwind rules most.
+TEST_F(EngineTest, FilesOfTheLargestUsersAreReadFirst) {
+  const DoneChild idle([] {});
+  const DoneChild busy([] {
+    while (clock() < CLOCKS_PER_SEC / 20) {
+    }
+  });
+  kernel_.Start(1, idle.pid());
+  kernel_.Start(2, kNoPid);
+  kernel_.Start(3, busy.pid());
+  Begin();
+  EXPECT_THAT(kernel_.looked_at, testing::ElementsAre(busy.pid(), idle.pid(), kNoPid));
+}
+
 // One that holds it for good would hold profd, too.
 TEST_F(EngineTest, LeavesOutWhoKeepsItsMemoryMapLocked) {
   for (const uint64_t id : {1, 2, 3}) kernel_.Start(id, id < 3 ? 100 : 200);
@@ -512,17 +597,7 @@ TEST_F(EngineTest, AnExecThatIsNotToldIsLookedFor) {
   Live(2 * kSecond);
   kernel_.looked_at.clear();
   // A process that is none becomes one.
-  int named[2];
-  ASSERT_EQ(pipe(named), 0);
-  const pid_t late = fork();
-  if (late == 0) {
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    prctl(PR_SET_NAME, name.c_str());
-    if (write(named[1], "n", 1) != 1) _exit(1);
-    while (true) pause();
-  }
-  char byte = 0;
-  EXPECT_EQ(read(named[0], &byte, 1), 1);
+  const DoneChild late([&] { prctl(PR_SET_NAME, name.c_str()); });
   Drain();
   EXPECT_EQ(marked, 0U) << "the next search is not due";
   EXPECT_THAT(kernel_.looked_at, testing::IsEmpty());
@@ -530,9 +605,6 @@ TEST_F(EngineTest, AnExecThatIsNotToldIsLookedFor) {
   Drain();
   EXPECT_EQ(marked, 1U);
   EXPECT_THAT(kernel_.looked_at, testing::ElementsAre(kNoPid));
-  kill(late, SIGKILL);
-  waitpid(late, nullptr, 0);
-  for (const int fd : named) close(fd);
 }
 
 TEST_F(EngineTest, AMonthOfChurnLeavesNoMemory) {

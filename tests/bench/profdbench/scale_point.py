@@ -87,10 +87,11 @@ class Daemon:
                               "--listen", self.server, *arguments], self.log)
         try:
             process.wait_for_line(self.process, self.log, "^profd: ready")
+            self.startup_s = time.monotonic() - began
+            process.wait_for_line(self.process, self.log, "^profd: attached")
         except BaseException:
             self.stop()
             raise
-        self.startup_s = time.monotonic() - began
 
     @property
     def pid(self):

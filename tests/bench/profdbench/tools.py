@@ -148,7 +148,7 @@ class Profd(Tool):
         # Children of a target are targets, so the first process stands for all of them.
         self.spawn([self.profd, "--target", str(pids[0]), "--listen", self.server,
                     *self.arguments])
-        self.wait_for_line("^profd: ready")
+        self.wait_for_line("^profd: attached")
         time.sleep(self.settle_seconds)
 
     def _reading(self):

@@ -62,7 +62,7 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(const Options& options) {
   }
   arguments.insert(arguments.end(), options.arguments.begin(), options.arguments.end());
   ASSIGN_OR_RETURN(daemon->process_, Subprocess::Start(DaemonCommand(arguments)));
-  if (!daemon->process_->LineWith(Subprocess::Stream::kStderr, "profd: ready", seconds(120))) {
+  if (!daemon->process_->LineWith(Subprocess::Stream::kStderr, "profd: attached", seconds(120))) {
     return absl::UnavailableError(absl::StrCat(
         "profd did not become ready: ", daemon->process_->Output(Subprocess::Stream::kStderr)));
   }
