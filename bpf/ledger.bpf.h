@@ -17,6 +17,7 @@
 #include "abi.h"
 #include "durations.bpf.h"
 #include "long_wait.bpf.h"
+#include "untrusted.bpf.h"
 
 /* Whether the scheduler's clock can be read. Needs CONFIG_FAIR_GROUP_SCHED. */
 static __always_inline bool has_scheduler_clock(void)
@@ -27,7 +28,7 @@ static __always_inline bool has_scheduler_clock(void)
 /* The scheduler's clock as of the current switch of `prev`, without reading a clock. */
 static __always_inline u64 scheduler_clock(struct task_struct *prev)
 {
-	return prev->se.cfs_rq->rq->clock;
+	return untrusted(prev)->se.cfs_rq->rq->clock;
 }
 
 /* When `prev` stopped running, by the scheduler's clock. The time that the scheduler then spent
@@ -35,7 +36,7 @@ static __always_inline u64 scheduler_clock(struct task_struct *prev)
  */
 static __always_inline u64 left_at(struct task_struct *prev)
 {
-	struct rq *rq = prev->se.cfs_rq->rq;
+	struct rq *rq = untrusted(prev)->se.cfs_rq->rq;
 	u64 since = rq->clock_task - prev->se.exec_start;
 
 	return (s64)since > 0 ? rq->clock - since : rq->clock;

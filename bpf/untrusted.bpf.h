@@ -10,17 +10,19 @@
 extern void *bpf_rdonly_cast(const void *object, u32 type) __ksym;
 #endif
 
-/* The same task, but untrusted, for following its pointers. For each pointer read from a trusted
- * task, the verifier searches all kernel types for one that would make the pointer trusted too.
- * That takes a millisecond per read and was most of the time to load a program.
+/* The same object, but untrusted, for following its pointers. For each pointer read from a trusted
+ * one, the verifier searches all kernel types for one that would make the pointer trusted too. That
+ * takes a millisecond per read and was most of the time to load a program.
  */
+#ifdef PROFD_NO_KERNEL_FUNCTIONS
+#define untrusted_as(type, object) (object)
+#else
+#define untrusted_as(type, object) ((type *)bpf_rdonly_cast(object, bpf_core_type_id_kernel(type)))
+#endif
+
 static __always_inline struct task_struct *untrusted(struct task_struct *task)
 {
-#ifdef PROFD_NO_KERNEL_FUNCTIONS
-	return task;
-#else
-	return bpf_rdonly_cast(task, bpf_core_type_id_kernel(struct task_struct));
-#endif
+	return untrusted_as(struct task_struct, task);
 }
 
 #endif /* PROFD_BPF_UNTRUSTED_BPF_H_ */

@@ -12,6 +12,7 @@
 #include "loss.bpf.h"
 #include "own_walk.bpf.h"
 #include "target.bpf.h"
+#include "untrusted.bpf.h"
 
 /* In bi_opf. */
 #define REQ_OP_MASK 0xff
@@ -73,6 +74,16 @@ struct {
 
 /* Number of the present drain. Set by the daemon. */
 profd_u32 disk_drain;
+
+static __always_inline u32 device_of(struct bio *bio)
+{
+	return untrusted_as(struct bio, bio)->bi_bdev->bd_dev;
+}
+
+static __always_inline struct bio *first_bio(struct request___disk *rq)
+{
+	return untrusted_as(struct request___disk, rq)->bio;
+}
 
 static __always_inline u32 operation_of(struct bio *bio)
 {
@@ -220,7 +231,7 @@ int BPF_PROG(on_disk_growth, struct bio *bio)
 	if (!thread)
 		return 0;
 	end = last_end(thread, operation_of(bio));
-	if (end && end->device == bio->bi_bdev->bd_dev && end->sector == bio->bi_iter.bi_sector)
+	if (end && end->device == device_of(bio) && end->sector == bio->bi_iter.bi_sector)
 		end->sector = end_of(bio);
 	return 0;
 }
@@ -247,7 +258,7 @@ int BPF_PROG(on_disk_request, struct bio *bio)
 		return 0;
 	request.queued = bpf_ktime_get_ns();
 	request.thread_id = thread->thread_id;
-	request.device = bio->bi_bdev->bd_dev;
+	request.device = device_of(bio);
 	request.operation = operation_of(bio);
 	request.sequential = is_sequential(thread, bio, &request);
 	one_in = disk_stack_one_in;
@@ -268,7 +279,7 @@ int BPF_PROG(on_disk_request, struct bio *bio)
 static __always_inline struct profd_disk_request *find_request(struct request___disk *rq, u64 *key)
 {
 	struct profd_disk_request *found = NULL;
-	struct bio *bio = rq->bio;
+	struct bio *bio = first_bio(rq);
 
 #pragma unroll
 	for (int i = 0; i < MOST_FIRST_BIOS; i++) {
@@ -299,7 +310,7 @@ int BPF_PROG(on_disk_issue, struct request___disk *rq)
 SEC("tp_btf/block_rq_merge")
 int BPF_PROG(on_disk_merge, struct request___disk *rq)
 {
-	u64 key = (u64)rq->bio;
+	u64 key = (u64)first_bio(rq);
 
 	bpf_map_delete_elem(&disk_requests, &key);
 	return 0;

@@ -34,7 +34,7 @@ int find_modules(struct bpf_iter__task_vma *ctx)
 	struct profd_thread *thread;
 	struct known_module module;
 
-	if (!task || !vma || task != task->group_leader || !(vma->vm_flags & VM_EXEC))
+	if (!task || !vma || task != untrusted(task)->group_leader || !(vma->vm_flags & VM_EXEC))
 		return 0;
 	thread = thread_of(task);
 	if (!thread || !thread->target_id)
@@ -56,7 +56,7 @@ int mapping_processes(struct bpf_iter__task *ctx)
 	struct profd_thread *thread;
 	struct mm_struct *mm;
 
-	if (!task || task != task->group_leader || task->flags & PF_KTHREAD)
+	if (!task || task != untrusted(task)->group_leader || task->flags & PF_KTHREAD)
 		return 0;
 	thread = thread_of(task);
 	if (!thread || !thread->target_id)

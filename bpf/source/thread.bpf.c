@@ -109,7 +109,8 @@ int drain(struct bpf_iter__task *ctx)
 	thread = bpf_task_storage_get(&threads, task, 0, 0);
 	if (!thread || !thread->thread_id) {
 		target = thread ? thread->target_id : inherited_target(task);
-		if (!target || task->group_leader == self->group_leader || task->exit_state)
+		if (!target || untrusted(task)->group_leader == untrusted(self)->group_leader ||
+		    task->exit_state)
 			return 0;
 		thread = make_storage(task);
 		if (!thread)

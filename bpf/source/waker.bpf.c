@@ -164,7 +164,7 @@ int BPF_PROG(on_waking, struct task_struct *task)
 	u32 zero = 0, *counting;
 
 	/* A thread that ends its own wait has not gone to sleep. Interrupts are on then. */
-	if (!task->bpf_storage || task == waker)
+	if (!untrusted(task)->bpf_storage || task == waker)
 		return 0;
 	if (is_wake_timed())
 		began = bpf_ktime_get_ns();

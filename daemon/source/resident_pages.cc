@@ -246,7 +246,7 @@ void ResidentPages::Run() {
 double ResidentPages::MeasureTouch() {
   // The fastest round counts: interruptions make the others slower.
   constexpr int kRounds = 16;
-  constexpr uint64_t kPages = 128;
+  constexpr uint64_t kPages = 32;
   void* memory = mmap(nullptr, kPages * kPageBytes, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return 0;

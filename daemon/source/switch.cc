@@ -15,7 +15,7 @@ absl::Status SwitchSource::Attach() {
 
 // The cost of entering the program.
 void SwitchSource::Calibrate() {
-  constexpr int kTurns = 8;  // few, because each patches code of the scheduler
+  constexpr int kTurns = 6;  // few, because each patches code of the scheduler
   std::vector<std::vector<double>> turns(kTurns);
   for (int turn = 0; turn < kTurns; ++turn) {
     // Apply tries again, and tells what is wrong.

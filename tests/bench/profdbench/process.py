@@ -112,7 +112,7 @@ def wait_for_line(process, log_path, pattern, timeout=120):
         if process.poll() is not None or time.monotonic() > deadline:
             raise Failed(f"{os.path.basename(process.args[0])} did not start:\n"
                          f"{read_text(log_path).strip()}")
-        time.sleep(0.05)
+        time.sleep(0.005)
 
 
 def punch_hole(path, size):
