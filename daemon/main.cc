@@ -4,14 +4,13 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <cstdio>
+#include <ctime>
 #include <iostream>
 #include <memory>
 #include <optional>
 #include <string>
 #include <system_error>
-#include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -58,9 +57,10 @@ std::string Describe(const Options& options, const Collector& collector) {
   for (const LayerState& layer : state.layers) {
     if (layer.on) absl::StrAppend(&line, " ", layer.name);
   }
-  absl::StrAppend(&line, "; listening on ", options.listen, "; missing: ",
-                  state.missing.empty() ? "nothing" : absl::StrJoin(state.missing, "; "),
-                  collector.knew_files() ? "" : "; some unwind rules are still being read");
+  absl::StrAppend(
+      &line, "; listening on ", options.listen,
+      collector.knew_files() ? "" : "; some unwind rules or probes are still to come",
+      "; missing: ", state.missing.empty() ? "nothing" : absl::StrJoin(state.missing, "; "));
   return line;
 }
 
@@ -77,7 +77,7 @@ absl::Status DropUnneeded(const Options& options, bool admin_for_probes) {
 constexpr unsigned kShutdownSeconds = 60;
 // gRPC starts a thread now and then, and seldom two at a time.
 constexpr size_t kSpareThreads = 8;
-constexpr auto kBeginPoll = std::chrono::milliseconds(10);
+constexpr timespec kBeginPoll = {.tv_sec = 0, .tv_nsec = 10'000'000};
 
 void EndNow(int /*signal*/) {
   constexpr char kText[] = "profd: ended without waiting for calls that did not finish\n";
@@ -85,16 +85,19 @@ void EndNow(int /*signal*/) {
   _exit(1);
 }
 
-// Waits until ticks begin. False: there is a signal before, which stays pending.
-bool AwaitBegin(const sigset_t& signals, const Collector& collector) {
-  while (!collector.has_begun()) {
-    sigset_t pending;
-    sigpending(&pending);
-    sigandset(&pending, &pending, &signals);
-    if (!sigisemptyset(&pending)) return false;
-    std::this_thread::sleep_for(kBeginPoll);
+// The next of `signals`. Says what profd attached to, once ticks have begun.
+int NextSignal(const sigset_t& signals, const Options& options, const Collector& collector,
+               bool* said) {
+  int received = 0;
+  while (!*said) {
+    if (collector.has_begun()) {
+      std::fprintf(stderr, "profd: %s\n", Describe(options, collector).c_str());
+      *said = true;
+    } else if (received = sigtimedwait(&signals, nullptr, &kBeginPoll); received > 0) {
+      return received;
+    }
   }
-  return true;
+  return sigwait(&signals, &received) == 0 ? received : SIGTERM;
 }
 
 int Main(int argc, char** argv) {
@@ -196,17 +199,18 @@ int Main(int argc, char** argv) {
   }
   std::fprintf(stderr, "profd: ready\n");
   (*server)->Prepare();
-  if (AwaitBegin(signals, **collector)) {
-    std::fprintf(stderr, "profd: %s\n", Describe(options, **collector).c_str());
-  }
   int received = 0;
-  while (sigwait(&signals, &received) == 0 && (received == SIGUSR1 || received == SIGUSR2)) {
+  bool said = false;
+  while (true) {
+    received = NextSignal(signals, options, **collector, &said);
+    if (received != SIGUSR1 && received != SIGUSR2) break;
     const absl::Status status = (*collector)->SetPaused(received == SIGUSR1);
     if (!status.ok()) LogError("cannot pause or resume: ", status.message());
   }
   LogInfo("stopping on signal ", received);
   signal(SIGALRM, EndNow);
   alarm(kShutdownSeconds);
+  (*collector)->BeginNow();  // calls may wait for that
   (*server)->Shutdown();
   alarm(0);
   return 0;

@@ -124,9 +124,10 @@ void Collector::Sample(Sampler* sampler) {
 void Collector::Drain() {
   pthread_setname_np(pthread_self(), "drainer");
   RaisePriority(kDrainerNice, "drains");
-  knew_files_ = engine_->AwaitFiles([this] { return !stopping_; });
+  absl::Status begun =
+      engine_->AwaitFiles([this] { return !stopping_ && !hurried_ && !pause_wanted_; });
   Publish();
-  requests_.Done(engine_->drained_ns(), absl::OkStatus());
+  requests_.Done(engine_->drained_ns(), std::move(begun));
   begun_.Notify();
   while (true) {
     if (!requests_.IsWanted()) wakeup_.SleepUntil(engine_->next_ns());

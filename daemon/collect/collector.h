@@ -30,10 +30,12 @@ class Collector final : public CollectorControl {
                                                            MemoryWatch* memory, CpuUse* cpu_use);
   ~Collector() override;
 
-  // Whether ticks have begun. They wait for the rules of what the targets run, for a limited time.
+  // Whether ticks have begun. They wait for the unwind rules and probes of what the targets run.
   bool has_begun() const { return begun_.HasBeenNotified(); }
-  // All of these rules are there. Once ticks have begun.
-  bool knew_files() const { return knew_files_; }
+  // Whether all of these were there then. Once ticks have begun.
+  bool knew_files() const { return engine_->knew_files(); }
+  // Ends that wait.
+  void BeginNow() { hurried_ = true; }
 
   int64_t DrainedUpTo() const override { return requests_.reached_ns(); }
   absl::Status DrainTo(int64_t instant_ns, int64_t deadline_ns) override;
@@ -56,8 +58,8 @@ class Collector final : public CollectorControl {
   DrainRequests requests_;
   std::atomic<bool> stopping_ = false;
   std::atomic<bool> pause_wanted_ = false;
+  std::atomic<bool> hurried_ = false;
   absl::Notification begun_;
-  bool knew_files_ = false;  // set before `begun_`
   mutable absl::Mutex mutex_;
   std::shared_ptr<const CollectorState> state_ ABSL_GUARDED_BY(mutex_);
   // Last: they use all of the above.

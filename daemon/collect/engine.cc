@@ -64,18 +64,20 @@ absl::Status Engine::Start() {
   for (const auto& source : sources_.all) source->Calibrate();
   // The first slice begins here.
   drainer_.Begin(sources_.threads->Open());
-  drainer_.CountFailure(steering_.Apply());
   publisher_.Begin();
   Publish();
   return absl::OkStatus();
 }
 
-bool Engine::AwaitFiles(absl::FunctionRef<bool()> go_on) {
-  const bool known = sources_.modules->AwaitFiles([this] { drainer_.Follow(); }, go_on);
-  drainer_.CountFailure(Drain(Judge::kNot));
+absl::Status Engine::AwaitFiles(absl::FunctionRef<bool()> go_on) {
+  knew_files_ = sources_.modules->AwaitFiles([this] { drainer_.Follow(); }, go_on);
+  started_ = true;
+  drainer_.CountFailure(steering_.Apply());
+  const absl::Status drained = Drain(Judge::kNot);
+  if (!drained.ok()) LogError("drain failed: ", drained.ToString());
   steering_.Begin(drainer_.drained_ns(), drainer_.cpu_ns());
   next_drain_ns_ = parts_.clock->MonotonicNs() + steering_.drain_interval_ns();
-  return known;
+  return drained;
 }
 
 int64_t Engine::next_ns() const {
@@ -104,7 +106,9 @@ bool Engine::IsBehind() const {
 }
 
 void Engine::Publish() {
-  state_ = std::make_shared<const CollectorState>(publisher_.Publish(drainer_.totals(), paused_));
+  using Phase = Publisher::Phase;
+  const Phase phase = !started_ ? Phase::kStarting : paused_ ? Phase::kPaused : Phase::kRunning;
+  state_ = std::make_shared<const CollectorState>(publisher_.Publish(drainer_.totals(), phase));
 }
 
 bool Engine::Round(bool asked, absl::Status* drained) {

@@ -57,9 +57,11 @@ class Engine {
   // without.
   absl::Status Start();
   // Then once, before the first tick and round: waits for the rules and probes of these files, for
-  // a limited time and while `go_on` says so, and drains for the first time. False: not all of them
-  // are there.
-  bool AwaitFiles(absl::FunctionRef<bool()> go_on);
+  // a limited time and while `go_on` says so, turns all sources on, and drains for the first time.
+  // Error: how that drain failed.
+  absl::Status AwaitFiles(absl::FunctionRef<bool()> go_on);
+  // Whether AwaitFiles had to wait no longer.
+  bool knew_files() const { return knew_files_; }
 
   // When the next round is due, monotonic.
   int64_t next_ns() const;
@@ -99,6 +101,8 @@ class Engine {
   Steering steering_;
   Publisher publisher_;
   Drainer drainer_;
+  bool started_ = false;
+  bool knew_files_ = false;
   bool paused_ = false;
   int64_t next_drain_ns_ = 0;
   int64_t lively_until_ns_ = 0;

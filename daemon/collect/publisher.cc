@@ -4,6 +4,8 @@
 #include <optional>
 #include <utility>
 
+#include "daemon/source/off.h"
+
 namespace profd {
 namespace {
 
@@ -12,16 +14,18 @@ constexpr int64_t kMapBytesInterval = 5'000'000'000;
 
 }  // namespace
 
-CollectorState Publisher::Publish(const Totals& totals, bool paused) {
+CollectorState Publisher::Publish(const Totals& totals, Phase phase) {
   CollectorState state;
   state.started_wall_ns = started_wall_ns_;
   state.started_ns = started_ns_;
   state.missing = missing_;
-  state.paused = paused;
+  state.paused = phase == Phase::kPaused;
   state.losses = totals.losses;
   state.cost = totals.cost;
   for (const auto& source : sources_->all) {
     if (std::optional<LayerState> layer = source->Status()) {
+      const bool begins = !layer->on && dynamic_cast<const OffSource*>(source.get()) == nullptr;
+      if (phase == Phase::kStarting && begins) layer->note = kStartingNote;
       state.layers.push_back(*std::move(layer));
     }
     source->Publish(state);

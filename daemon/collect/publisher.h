@@ -40,7 +40,8 @@ class Publisher {
     started_ns_ = clock_->MonotonicNs();
   }
   // Without modules, which change between drains, too.
-  CollectorState Publish(const Totals& totals, bool paused);
+  enum class Phase { kStarting, kRunning, kPaused };
+  CollectorState Publish(const Totals& totals, Phase phase);
 
  private:
   void PublishTargets(const CollectorCost& cost, CollectorState& state) const;

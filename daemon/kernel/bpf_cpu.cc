@@ -27,7 +27,7 @@ namespace {
 // To measure what an interrupt costs.
 constexpr int64_t kMeasuredPeriodNs = 20'000;
 constexpr int kMeasuredRounds = 6;
-constexpr int kMeasuredWork = 250'000;
+constexpr int kMeasuredWork = 500'000;
 
 int64_t WorkNs() {
   const int64_t begin = MonotonicNs();

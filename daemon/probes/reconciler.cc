@@ -159,7 +159,8 @@ void Reconciler::Work() {
     absl::MutexLock lock(&mutex_);
     const Failure failure = plan_.Done(*step, status, clock_->MonotonicNs());
     ApplyGates();
-    if (failure) Log(failure->first, failure->second);
+    // Not of a process that ended meanwhile.
+    if (failure && !absl::IsNotFound(status)) Log(failure->first, failure->second);
   }
 }
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <chrono>
 #include <iterator>
-#include <map>
 #include <thread>
 #include <utility>
 
@@ -16,7 +15,8 @@ namespace {
 
 constexpr int64_t kSecond = 1'000'000'000;
 constexpr int64_t kRescanInterval = 30 * kSecond;
-constexpr int64_t kRulesAtStart = 20 * kSecond;
+// Less than the patience of those who ask for a drain.
+constexpr int64_t kFilesAtStart = 8 * kSecond;
 constexpr int64_t kMapCallsAtStart = kSecond;
 constexpr int64_t kStepAtStart = kSecond / 20;
 // Pauses between searches for modules that nobody maps: the shortest, and the longest where they
@@ -29,16 +29,6 @@ constexpr int kLooksAtLocks = 10;
 constexpr auto kBetweenLooks = std::chrono::milliseconds(1);
 // Where every process is watched, so many are looked at by themselves first.
 constexpr size_t kLargest = 64;
-
-// The most first. Those that are gone are last.
-void SortByCpuTime(std::vector<int32_t>& pids) {
-  std::map<int32_t, uint64_t> ticks;
-  for (const int32_t pid : pids) {
-    if (const auto process = ReadProcess(pid); process.ok()) ticks[pid] = process->cpu_ticks;
-  }
-  std::stable_sort(pids.begin(), pids.end(),
-                   [&](int32_t a, int32_t b) { return ticks[a] > ticks[b]; });
-}
 
 }  // namespace
 
@@ -53,43 +43,61 @@ ModulesSource::ModulesSource(const SourceContext& context, SoughtInModules sough
 }
 
 absl::Status ModulesSource::FindFiles() {
-  ASSIGN_OR_RETURN(std::vector<int32_t> pids, FindFree());
-  SortByCpuTime(pids);
+  ASSIGN_OR_RETURN(const std::vector<int32_t> largest, ByCpuTime());
+  // Only now, as a map may be locked at any time.
+  ASSIGN_OR_RETURN(const std::vector<int32_t> free, FindFree());
+  std::vector<int32_t> pids;
+  std::copy_if(largest.begin(), largest.end(), std::back_inserter(pids),
+               [&](int32_t pid) { return std::binary_search(free.begin(), free.end(), pid); });
   const bool everything = context_.targets->everything();
   if (everything && pids.size() > kLargest) pids.resize(kLargest);
   RETURN_IF_ERROR(context_.kernel->AnnounceMappings(pids));
-  if (everything) RETURN_IF_ERROR(AnnounceMappings());
+  if (everything) RETURN_IF_ERROR(Announce(free));
   context_.ring->Poll();
   return absl::OkStatus();
 }
 
+absl::StatusOr<std::vector<int32_t>> ModulesSource::ByCpuTime() const {
+  ASSIGN_OR_RETURN(const auto processes, context_.kernel->MappingProcesses());
+  std::vector<std::pair<uint64_t, int32_t>> used;
+  for (const profd_mapping_process& process : processes) {
+    if (process.pid > 0) used.emplace_back(CpuTicks(process.pid), process.pid);
+  }
+  std::stable_sort(used.begin(), used.end(),
+                   [](const auto& a, const auto& b) { return a.first > b.first; });
+  std::vector<int32_t> pids;
+  for (const auto& [ticks, pid] : used) pids.push_back(pid);
+  return pids;
+}
+
 bool ModulesSource::AwaitFiles(absl::FunctionRef<void()> follow, absl::FunctionRef<bool()> go_on) {
-  const auto now = [this] { return context_.clock->MonotonicNs(); };
-  // Waits until the time `until`, or until `wait`, of which each call lasts until the time it is
-  // given, returns true.
-  const auto await = [&](int64_t until, absl::FunctionRef<bool(int64_t)> wait) {
-    while (go_on()) {
-      const int64_t step = std::min(until, now() + kStepAtStart);
-      if (wait(step)) return true;
-      if (step == until) break;
+  int64_t left = kFilesAtStart;
+  // Until `wait`, of which each call lasts a step at most, returns true; `most` at most.
+  const auto await = [&](int64_t most, absl::FunctionRef<bool()> wait) {
+    most = std::min(most, left);
+    for (; most > 0 && go_on(); most -= kStepAtStart, left -= kStepAtStart) {
+      if (wait()) return true;
+      context_.ring->Poll();
     }
     return false;
   };
   // Somebody may have called exec meanwhile.
   context_.ring->Poll();
-  drained_ns_ = now();
+  drained_ns_ = context_.clock->MonotonicNs();
   failed_.Update(Look());
-  bool known = await(now() + kRulesAtStart, [&](int64_t step) { return modules_.WaitIdle(step); });
-  drained_ns_ = now();
+  bool known = await(left, [&] { return modules_.WaitIdle(kStepAtStart); });
+  drained_ns_ = context_.clock->MonotonicNs();
   follow();
   failed_.Update(Look());
-  if (!probes_) return known;
-  probes_->GrowUp();
-  for (const auto& [set, patience] : {std::pair(ProbeSet::kLive, kRulesAtStart),
-                                      std::pair(ProbeSet::kMapCalls, kMapCallsAtStart)}) {
-    known &= await(now() + patience, [&](int64_t step) { return probes_->Await(set, step); });
+  if (probes_) {
+    probes_->GrowUp();
+    const auto stand = [&](ProbeSet last) {
+      return probes_->Await(last, context_.clock->MonotonicNs() + kStepAtStart);
+    };
+    known &= await(left, [&] { return stand(ProbeSet::kLive); });
+    known &= await(kMapCallsAtStart, [&] { return stand(ProbeSet::kMapCalls); });
   }
-  return known;
+  return known && !modules_.IsReading();
 }
 
 void ModulesSource::Detach() {
@@ -182,6 +190,10 @@ absl::StatusOr<std::vector<int32_t>> ModulesSource::FindFree() {
 
 absl::Status ModulesSource::AnnounceMappings() {
   ASSIGN_OR_RETURN(const std::vector<int32_t> free, FindFree());
+  return Announce(free);
+}
+
+absl::Status ModulesSource::Announce(std::span<const int32_t> free) {
   // One pass over all processes is cheaper than one for each.
   const bool all = context_.targets->everything() && locked_.empty();
   return all ? context_.kernel->AnnounceMappings() : context_.kernel->AnnounceMappings(free);

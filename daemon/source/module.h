@@ -30,7 +30,8 @@ class ModulesSource final : public Source {
   const FoundModules& found() const { return looks_.found(); }
 
   // Begins to read the files that the targets map, those of the processes that used most CPU time
-  // first. Once, before the first tick.
+  // first: of all targets, or of the largest where every process is watched. Once, before the first
+  // tick.
   absl::Status FindFiles();
   // Waits for the unwind rules and probes of these files, for a limited time and while `go_on` says
   // so. `follow` informs all sources of the targets' processes. False: not all of them are there.
@@ -61,9 +62,13 @@ class ModulesSource final : public Source {
   bool PutsProbes() const { return sought_.any(); }
   // Goes through the memory maps of the targets.
   absl::Status AnnounceMappings();
+  // Through those of all that FindFree found.
+  absl::Status Announce(std::span<const int32_t> free);
   // All targets but those whose map stays locked: a thread that the kernel, or a file system, never
   // lets go on would hold us, too.
   absl::StatusOr<std::vector<int32_t>> FindFree();
+  // All targets, those that used most CPU time so far first.
+  absl::StatusOr<std::vector<int32_t>> ByCpuTime() const;
   // Lists all targets, and which of them had their map locked at each of several looks.
   absl::Status FindLocked(std::set<int32_t>& all, std::set<int32_t>& locked);
   void OnExec(const profd_exec_record& exec);

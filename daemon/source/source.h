@@ -95,6 +95,7 @@ class Source {
 // Status notes that several sources use.
 inline constexpr char kDisabledNote[] = "disabled by --disable";
 inline constexpr char kShedNote[] = "switched off by the governor, to keep the budget";
+inline constexpr char kStartingNote[] = "begins when the unwind rules of the targets are read";
 inline constexpr char kPausedNote[] = "paused; send SIGUSR2 to profd to resume";
 
 }  // namespace profd

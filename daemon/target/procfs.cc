@@ -106,6 +106,11 @@ absl::StatusOr<ProcessInfo> ReadProcess(int32_t pid) {
   return info;
 }
 
+uint64_t CpuTicks(int32_t pid) {
+  const auto stat = ReadStat(pid);
+  return stat.ok() ? stat->cpu_ticks : 0;
+}
+
 bool IsRunning(const ProcessInfo& process) {
   const auto now = ReadStat(process.pid);
   return now.ok() && now->start_ticks == process.start_ticks;

@@ -23,6 +23,9 @@ struct ProcessInfo {
 // NotFound when the process is gone.
 absl::StatusOr<ProcessInfo> ReadProcess(int32_t pid);
 
+// Clock ticks on CPU so far, of all its threads; 0 when it is gone.
+uint64_t CpuTicks(int32_t pid);
+
 // All processes of our PID namespace, in no order.
 std::vector<ProcessInfo> ListProcesses();
 

@@ -11,13 +11,19 @@
 
 namespace profd {
 
+void EndWith(pid_t parent) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != parent) _exit(0);
+}
+
 Child::Child(const std::function<void(Child&)>& body) {
   int to_child[2], to_parent[2];
   if (pipe(to_child) != 0 || pipe(to_parent) != 0) abort();
+  const pid_t parent = getpid();
   pid_ = fork();
   if (pid_ < 0) abort();
   if (pid_ == 0) {
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    EndWith(parent);
     close(to_child[1]);
     close(to_parent[0]);
     read_ = to_child[0];

@@ -104,8 +104,9 @@ TEST_F(KernelTest, MarkIsInheritedAndTheBooksAddUp) {
       }
       WaitForever();
     });
+    const pid_t parent = getpid();
     if (fork() == 0) {
-      prctl(PR_SET_PDEATHSIG, SIGKILL);
+      EndWith(parent);
       pthread_setname_np(pthread_self(), "grandchild");
       WaitForever();
     }

@@ -145,9 +145,10 @@ TEST_F(ObjectKernelTest, AChildIsNamed) {
   const Shared<pid_t> chosen;
   const Child child([&](Child& me) {
     for (int i = 0; i < 3; ++i) {
+      const pid_t parent = getpid();
       const pid_t pid = fork();
       if (pid == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        EndWith(parent);
         WaitForever();
       }
       if (i == 1) *chosen = pid;

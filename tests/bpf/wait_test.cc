@@ -254,8 +254,9 @@ TEST_F(KernelTest, ListedThreadsAreVisitedAndNoOthers) {
 TEST_F(KernelTest, WhoWaitsForAVforkWaitsForAChild) {
   const Child child([](Child& me) {
     me.Wait();
+    const pid_t parent = getpid();
     if (vfork() == 0) {
-      prctl(PR_SET_PDEATHSIG, SIGKILL);
+      EndWith(parent);
       pause();
       _exit(0);
     }

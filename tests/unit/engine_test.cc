@@ -153,7 +153,7 @@ class EngineTest : public ::testing::Test {
   // `more`: a source beside those of the list.
   void Start(std::unique_ptr<Source> more = nullptr) {
     Begin(std::move(more));
-    engine_->AwaitFiles([] { return true; });
+    ASSERT_TRUE(engine_->AwaitFiles([] { return true; }).ok());
   }
   void Begin(std::unique_ptr<Source> more = nullptr) {
     engine_ = std::make_unique<Engine>(options_, EngineParts{.kernel = &kernel_,
@@ -536,11 +536,14 @@ TEST_F(EngineTest, FilesAreAwaitedAfterTheStart) {
   kernel_.Start(1, 100);
   Begin();
   EXPECT_EQ(store_.deltas, 0);
+  EXPECT_EQ(Layer("tick").on, true);
   int asked = 0;
-  EXPECT_TRUE(engine_->AwaitFiles([&] {
+  const auto release_at_third = [&] {
     if (++asked == 3) gate->Notify();
     return true;
-  }));
+  };
+  EXPECT_TRUE(engine_->AwaitFiles(release_at_third).ok());
+  EXPECT_TRUE(engine_->knew_files());
   EXPECT_GE(asked, 3);
   EXPECT_EQ(store_.deltas, 1);
 }
@@ -551,9 +554,22 @@ TEST_F(EngineTest, FilesAreNotAwaitedByOneThatStops) {
   kernel_.Emit(NewModule());
   kernel_.Start(1, 100);
   Begin();
-  EXPECT_FALSE(engine_->AwaitFiles([] { return false; }));
+  EXPECT_TRUE(engine_->AwaitFiles([] { return false; }).ok());
+  EXPECT_FALSE(engine_->knew_files());
   EXPECT_EQ(store_.deltas, 1);
   gate->Notify();
+}
+
+// Nothing is taken before: its stacks would end where the rules do.
+TEST_F(EngineTest, LayersBeginWhenFilesAreRead) {
+  options_.sources.disk = true;
+  kernel_.Start(1, 100);
+  Begin();
+  EXPECT_FALSE(Layer("disk").on);
+  EXPECT_EQ(Layer("disk").note, kStartingNote);
+  EXPECT_EQ(Layer("faults").note, kDisabledNote);
+  ASSERT_TRUE(engine_->AwaitFiles([] { return true; }).ok());
+  EXPECT_TRUE(Layer("disk").on);
 }
 
 // Who runs most needs its unwind rules most.

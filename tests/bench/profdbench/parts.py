@@ -5,7 +5,8 @@
             Under pgbench, redis and a small node of 55 threads
   resting   a tick that finds only threads that rest, less a bare wake-up
   rules     reading the unwind rules of rustc's library, and what they take in the kernel
-  start     until profd is ready, on a machine with 200 more processes, all of them targets
+  start     until profd is ready, and until it samples, on a machine with 200 more processes, all of
+            them targets
   self      what the CPU time of profd consists of under the loads of `sample` and `resting`: a second
             profd watches it for ten spans
   self-start  what the CPU time of a start consists of, in the same way
@@ -193,20 +194,21 @@ def processes(directory):
 
 
 def measure_start(options):
-    where, took, cpu = lines.here(), [], []
+    where, ready, attached, cpu = lines.here(), [], [], []
     with tempfile.TemporaryDirectory(prefix="profd-parts.", dir="/var/tmp") as directory:
         with processes(directory) as pid:
             for _ in range(options.turns):
                 daemon = Daemon(options.build, directory, pid, [])
                 try:
-                    took.append(daemon.startup_s)
+                    ready.append(daemon.ready_s)
+                    attached.append(daemon.startup_s)
                     cpu.append(process.task_cpu_ns(daemon.pid) / 1e9)
                 finally:
                     daemon.stop()
-    start = stats.mean(took)
-    log(f"parts: ready after {start.value:.2f} s, {max(took):.2f} s at most")
+    start, begin = stats.mean(ready), stats.mean(attached)
+    log(f"parts: ready after {start.value:.2f} s, {max(ready):.2f} s at most; attached after {begin.value:.2f} s")
     yield {"part": "start", "load": f"{PROCESSES} processes", **where, "turns": options.turns,
-           "start_s": start.as_list(), "start_most_s": max(took),
+           "start_s": start.as_list(), "start_most_s": max(ready), "attached_s": begin.as_list(),
            "cpu_s": stats.mean(cpu).as_list()}
 
 

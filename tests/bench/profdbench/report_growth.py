@@ -55,7 +55,7 @@ def _plot(curve, points):
         ("drains", lambda p: p["drain_cpu"] * 100)), x_log=True)
     if curve == "modules":  # which are read at the start, and cost nothing later
         first = plot.Panel("Start", x_label, "s", _series(
-            points, ("until ready", lambda p: p["startup_s"])), x_log=True)
+            points, ("until it samples", lambda p: p["startup_s"])), x_log=True)
     latencies = [p[key] for p in points for key in ("fetch_p50_ms", "fetch_p99_ms")]
     return plot.lines(title, [
         first,
@@ -192,7 +192,7 @@ def section(lines, images):
             "Memory is in MiB, bold if over its limit: RSS before the first fetch, and peak RSS "
             "after the last. Fetch, status and tick (the sampling interval in force) are in ms. "
             "Missed: share of ticks that came too late. In path: CPU time in the target's threads, "
-            "as profd measures it. Start: seconds until profd is ready. Entries: of the last "
+            "as profd measures it. Start: seconds until samples begin. Entries: of the last "
             "second. A star marks a point during which unrelated processes used more than a tenth "
             "of a CPU.", ""]
     for curve in CURVES:

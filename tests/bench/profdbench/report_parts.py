@@ -76,11 +76,13 @@ def section(lines):
                           f"{row['rows']:,}", _interval(row["cpu_s"], 3), f"{row['bytes_per_row']:.2f}"]
                          for row in rules])]
     if starts:
-        text += ["From the start of profd, with its default flags, to the line `ready`. All these "
-                 "processes are targets. Most of the CPU time is the kernel's verifier.", "",
-                 *table(["beside", "turns", "ready after, s", "at most, s", "CPU, s"],
+        text += ["From the start of profd, with its default flags, to the line `ready`, and to the line `attached`, when it "
+                 "has read the files of its targets and samples begin. All these processes are targets. Most of the CPU "
+                 "time, up to then, is the kernel's verifier.", "",
+                 *table(["beside", "turns", "ready after, s", "at most, s", "attached after, s", "CPU, s"],
                         [[row["load"], row["turns"], _interval(row["start_s"], 2),
-                          f"{row['start_most_s']:.2f}", _interval(row["cpu_s"], 2)] for row in starts])]
+                          f"{row['start_most_s']:.2f}", _interval(row["attached_s"], 2),
+                          _interval(row["cpu_s"], 2)] for row in starts])]
     if own:
         stages = [stage for stage, *_ in own_time.STAGES] + [own_time.REST]
         text += ["What profd's CPU time consists of, by a second profd that watches the first (`profctl fetch --kind cpu`); "
@@ -89,7 +91,7 @@ def section(lines):
                         [[stage, *(_share(row["stages"].get(stage)) for row in own)] for stage in stages])]
     for row in own_starts:
         stages = [stage for stage, *_ in own_time.START_STAGES if stage != own_time.END] + [own_time.REST]
-        text += [f"The same of a start with default flags beside {row['load']}, until somebody who waited for `ready` ends it: the "
+        text += [f"The same of a start with default flags beside {row['load']}, until somebody who waited for `attached` ends it: the "
                  f"mean of {row['starts']}. It takes {row['cpu_s']:.2f} s of CPU time while it is watched, more than otherwise. Its end "
                  f"takes {row['end_cpu_s']:.2f} s: the kernel removes probes from each process.", "",
                  *table(["stage", f"start: {row['cpu_s']:.2f} s of CPU time"],

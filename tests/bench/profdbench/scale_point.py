@@ -76,7 +76,7 @@ class Load:
 
 
 class Daemon:
-    """profd between its construction and stop(); `startup_s` is how long it took to be ready."""
+    """profd between its construction and stop(). `ready_s` is how long it took to be ready, `startup_s` to begin to sample."""
 
     def __init__(self, build, directory, pid, arguments):
         self.profctl = os.path.join(build, "profctl")
@@ -87,8 +87,9 @@ class Daemon:
                               "--listen", self.server, *arguments], self.log)
         try:
             process.wait_for_line(self.process, self.log, "^profd: ready")
-            self.startup_s = time.monotonic() - began
+            self.ready_s = time.monotonic() - began
             process.wait_for_line(self.process, self.log, "^profd: attached")
+            self.startup_s = time.monotonic() - began
         except BaseException:
             self.stop()
             raise
