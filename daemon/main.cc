@@ -58,7 +58,7 @@ std::string Describe(const Options& options, const Collector& collector) {
     if (layer.on) absl::StrAppend(&line, " ", layer.name);
   }
   absl::StrAppend(
-      &line, "; listening on ", options.listen,
+      &line, state.paused ? "; paused" : "", "; listening on ", options.listen,
       collector.knew_files() ? "" : "; some unwind rules or probes are still to come",
       "; missing: ", state.missing.empty() ? "nothing" : absl::StrJoin(state.missing, "; "));
   return line;

@@ -126,6 +126,7 @@ void Collector::Drain() {
   RaisePriority(kDrainerNice, "drains");
   absl::Status begun =
       engine_->AwaitFiles([this] { return !stopping_ && !hurried_ && !pause_wanted_; });
+  engine_->SetPaused(pause_wanted_);
   Publish();
   requests_.Done(engine_->drained_ns(), std::move(begun));
   begun_.Notify();

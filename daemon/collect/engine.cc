@@ -71,10 +71,12 @@ absl::Status Engine::Start() {
 
 absl::Status Engine::AwaitFiles(absl::FunctionRef<bool()> go_on) {
   knew_files_ = sources_.modules->AwaitFiles([this] { drainer_.Follow(); }, go_on);
-  started_ = true;
-  drainer_.CountFailure(steering_.Apply());
+  // First: what it says was on, was on for all of the time up to it.
   const absl::Status drained = Drain(Judge::kNot);
   if (!drained.ok()) LogError("drain failed: ", drained.ToString());
+  started_ = true;
+  drainer_.CountFailure(steering_.Apply());
+  Publish();
   steering_.Begin(drainer_.drained_ns(), drainer_.cpu_ns());
   next_drain_ns_ = parts_.clock->MonotonicNs() + steering_.drain_interval_ns();
   return drained;

@@ -57,7 +57,7 @@ class Engine {
   // without.
   absl::Status Start();
   // Then once, before the first tick and round: waits for the rules and probes of these files, for
-  // a limited time and while `go_on` says so, turns all sources on, and drains for the first time.
+  // a limited time and while `go_on` says so, drains for the first time, and turns all sources on.
   // Error: how that drain failed.
   absl::Status AwaitFiles(absl::FunctionRef<bool()> go_on);
   // Whether AwaitFiles had to wait no longer.

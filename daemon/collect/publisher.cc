@@ -24,8 +24,9 @@ CollectorState Publisher::Publish(const Totals& totals, Phase phase) {
   state.cost = totals.cost;
   for (const auto& source : sources_->all) {
     if (std::optional<LayerState> layer = source->Status()) {
-      const bool begins = !layer->on && dynamic_cast<const OffSource*>(source.get()) == nullptr;
-      if (phase == Phase::kStarting && begins) layer->note = kStartingNote;
+      const bool never =
+          layer->note == kDisabledNote || dynamic_cast<const OffSource*>(source.get()) != nullptr;
+      if (phase == Phase::kStarting && !layer->on && !never) layer->note = kStartingNote;
       state.layers.push_back(*std::move(layer));
     }
     source->Publish(state);

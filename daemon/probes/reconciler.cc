@@ -1,6 +1,9 @@
 #include "daemon/probes/reconciler.h"
 
+#include <signal.h>
+
 #include <algorithm>
+#include <cerrno>
 
 #include "absl/time/time.h"
 #include "daemon/base/log.h"
@@ -11,6 +14,8 @@ namespace {
 
 // Failures already logged; the set is cleared when it gets larger.
 constexpr size_t kMostKnown = 64;
+
+bool HasEnded(int32_t pid) { return kill(pid, 0) != 0 && errno == ESRCH; }
 
 }  // namespace
 
@@ -159,8 +164,7 @@ void Reconciler::Work() {
     absl::MutexLock lock(&mutex_);
     const Failure failure = plan_.Done(*step, status, clock_->MonotonicNs());
     ApplyGates();
-    // Not of a process that ended meanwhile.
-    if (failure && !absl::IsNotFound(status)) Log(failure->first, failure->second);
+    if (failure && !HasEnded(failure->first.pid)) Log(failure->first, failure->second);
   }
 }
 

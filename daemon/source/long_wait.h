@@ -33,6 +33,8 @@ class LongWaitSource final : public Source {
   LongWaitSource(const SourceContext& context, Sampler* sampler);
 
   const char* name() const override { return "long_wait"; }
+  // At once: the ledger tells long waits before the other layers begin.
+  absl::Status Attach() override { return Apply(); }
   absl::Status Apply() override;
   std::vector<uint32_t> records() const override { return {PROFD_RECORD_LONG_WAIT}; }
   absl::Status OnRecord(uint32_t type, std::span<const uint8_t> bytes) override;

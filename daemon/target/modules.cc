@@ -74,13 +74,12 @@ bool Modules::IsReading() const {
   return busy_ || !queue_.empty();
 }
 
-bool Modules::WaitIdle(int64_t deadline_ns) {
+bool Modules::WaitIdle(int64_t patience_ns) {
   const auto idle = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return queue_.empty() && !unused_since_ && !busy_;
   };
   absl::MutexLock lock(&mutex_);
-  return mutex_.AwaitWithTimeout(
-      absl::Condition(&idle), absl::Nanoseconds(std::max<int64_t>(0, deadline_ns - MonotonicNs())));
+  return mutex_.AwaitWithTimeout(absl::Condition(&idle), absl::Nanoseconds(patience_ns));
 }
 
 void Modules::Work() {

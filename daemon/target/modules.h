@@ -60,9 +60,8 @@ class Modules : public ModuleSource {
   // A mapping whose file has no rules yet.
   void OnAnnounced(const profd_module_record& record);
 
-  // Waits until everything announced so far is published. False if `deadline_ns` (monotonic) passes
-  // before.
-  bool WaitIdle(int64_t deadline_ns);
+  // Waits until everything announced so far is published. False if it is not after `patience_ns`.
+  bool WaitIdle(int64_t patience_ns);
   // Some are being read, or wait for that.
   bool IsReading() const;
 

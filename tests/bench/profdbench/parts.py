@@ -200,6 +200,8 @@ def measure_start(options):
             for _ in range(options.turns):
                 daemon = Daemon(options.build, directory, pid, [])
                 try:
+                    if "still to come" in process.read_text(daemon.log):
+                        raise process.Failed("profd did not wait for the files of its targets")
                     ready.append(daemon.ready_s)
                     attached.append(daemon.startup_s)
                     cpu.append(process.task_cpu_ns(daemon.pid) / 1e9)
