@@ -25,10 +25,16 @@ static __always_inline bool has_scheduler_clock(void)
 	return bpf_core_field_exists(struct cfs_rq, rq);
 }
 
+/* The run queue of the thread's CPU. */
+static __always_inline struct rq *run_queue_of(struct task_struct *task)
+{
+	return untrusted(task)->se.cfs_rq->rq;
+}
+
 /* The scheduler's clock as of the current switch of `prev`, without reading a clock. */
 static __always_inline u64 scheduler_clock(struct task_struct *prev)
 {
-	return untrusted(prev)->se.cfs_rq->rq->clock;
+	return run_queue_of(prev)->clock;
 }
 
 /* When `prev` stopped running, by the scheduler's clock. The time that the scheduler then spent
@@ -36,7 +42,7 @@ static __always_inline u64 scheduler_clock(struct task_struct *prev)
  */
 static __always_inline u64 left_at(struct task_struct *prev)
 {
-	struct rq *rq = untrusted(prev)->se.cfs_rq->rq;
+	struct rq *rq = run_queue_of(prev);
 	u64 since = rq->clock_task - prev->se.exec_start;
 
 	return (s64)since > 0 ? rq->clock - since : rq->clock;

@@ -121,7 +121,7 @@ static __always_inline bool gave_way(struct task_struct *task, struct profd_thre
 	struct task_struct *self = bpf_get_current_task_btf();
 
 	return has_scheduler_clock() && thread->ledger.phase == PROFD_PHASE_BLOCKED &&
-	       untrusted(task)->se.cfs_rq->rq == untrusted(self)->se.cfs_rq->rq &&
+	       run_queue_of(task) == run_queue_of(self) &&
 	       (s64)(thread->ledger.since + clock_distance - tick_woken_ns) >= 0 &&
 	       (s64)(task->sched_info.last_arrival + clock_distance - tick_woken_ns) <= 0;
 }

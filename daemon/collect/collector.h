@@ -22,10 +22,9 @@ namespace profd {
 
 class Collector final : public CollectorControl {
  public:
-  // Loads the kernel side, starts the engine and all threads that it ever needs. Files that the
-  // targets run are read after it. `store`, `memory`
-  // and `cpu_use` must outlive this. Errors: NotFound for a PID that does not exist, and what the
-  // kernel refuses.
+  // Loads the kernel side, starts the engine and all threads that it ever needs. The files that the
+  // targets run are read after that. `store`, `memory` and `cpu_use` must outlive this. Errors:
+  // NotFound for a PID that does not exist, and what the kernel refuses.
   static absl::StatusOr<std::unique_ptr<Collector>> Create(EngineOptions options, Store* store,
                                                            MemoryWatch* memory, CpuUse* cpu_use);
   ~Collector() override;

@@ -71,9 +71,8 @@ absl::Status Engine::Start() {
 
 absl::Status Engine::AwaitFiles(absl::FunctionRef<bool()> go_on) {
   knew_files_ = sources_.modules->AwaitFiles([this] { drainer_.Follow(); }, go_on);
-  // First: what it says was on, was on for all of the time up to it.
+  // Before the layers come on: what a drain says of a layer holds for all of its time.
   const absl::Status drained = Drain(Judge::kNot);
-  if (!drained.ok()) LogError("drain failed: ", drained.ToString());
   started_ = true;
   drainer_.CountFailure(steering_.Apply());
   Publish();
@@ -124,7 +123,6 @@ bool Engine::Round(bool asked, absl::Status* drained) {
   }
   if (!asked && !due) return false;
   *drained = Drain(overrun ? Judge::kAtOnce : Judge::kWhenDue);
-  if (!drained->ok()) LogError("drain failed: ", drained->ToString());
   next_drain_ns_ = parts_.clock->MonotonicNs() + steering_.drain_interval_ns();
   return true;
 }
@@ -136,7 +134,9 @@ absl::Status Engine::Drain(Judge judge) {
     drainer_.CountFailure(steering_.Govern(delta.end_ns, drainer_.cpu_ns()));
   }
   Publish();
-  return drainer_.HandOver(std::move(delta));
+  const absl::Status status = drainer_.HandOver(std::move(delta));
+  if (!status.ok()) LogError("drain failed: ", status.ToString());
+  return status;
 }
 
 void Engine::SetPaused(bool paused) {

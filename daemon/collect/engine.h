@@ -60,7 +60,7 @@ class Engine {
   // a limited time and while `go_on` says so, drains for the first time, and turns all sources on.
   // Error: how that drain failed.
   absl::Status AwaitFiles(absl::FunctionRef<bool()> go_on);
-  // Whether AwaitFiles had to wait no longer.
+  // Whether all of these rules and probes were there when AwaitFiles returned.
   bool knew_files() const { return knew_files_; }
 
   // When the next round is due, monotonic.

@@ -39,8 +39,9 @@ class Publisher {
     started_wall_ns_ = clock_->WallNs();
     started_ns_ = clock_->MonotonicNs();
   }
-  // Without modules, which change between drains, too.
+  // kStarting: layers that are off begin later.
   enum class Phase { kStarting, kRunning, kPaused };
+  // Without modules, which change between drains, too.
   CollectorState Publish(const Totals& totals, Phase phase);
 
  private:

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <iterator>
+#include <map>
 #include <thread>
 #include <utility>
 
@@ -43,36 +44,27 @@ ModulesSource::ModulesSource(const SourceContext& context, SoughtInModules sough
 }
 
 absl::Status ModulesSource::FindFiles() {
-  ASSIGN_OR_RETURN(const std::vector<int32_t> largest, ByCpuTime());
+  ASSIGN_OR_RETURN(const auto processes, context_.kernel->MappingProcesses());
+  std::map<int32_t, uint64_t> ticks;
+  for (const profd_mapping_process& process : processes) {
+    ticks[process.pid] = CpuTicks(process.pid);
+  }
   // Only now, as a map may be locked at any time.
   ASSIGN_OR_RETURN(const std::vector<int32_t> free, FindFree());
-  std::vector<int32_t> pids;
-  std::copy_if(largest.begin(), largest.end(), std::back_inserter(pids),
-               [&](int32_t pid) { return std::binary_search(free.begin(), free.end(), pid); });
+  std::vector<int32_t> largest = free;
+  std::stable_sort(largest.begin(), largest.end(),
+                   [&](int32_t a, int32_t b) { return ticks[a] > ticks[b]; });
   const bool everything = context_.targets->everything();
-  if (everything && pids.size() > kLargest) pids.resize(kLargest);
-  RETURN_IF_ERROR(context_.kernel->AnnounceMappings(pids));
+  if (everything && largest.size() > kLargest) largest.resize(kLargest);
+  RETURN_IF_ERROR(context_.kernel->AnnounceMappings(largest));
   if (everything) RETURN_IF_ERROR(Announce(free));
   context_.ring->Poll();
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::vector<int32_t>> ModulesSource::ByCpuTime() const {
-  ASSIGN_OR_RETURN(const auto processes, context_.kernel->MappingProcesses());
-  std::vector<std::pair<uint64_t, int32_t>> used;
-  for (const profd_mapping_process& process : processes) {
-    if (process.pid > 0) used.emplace_back(CpuTicks(process.pid), process.pid);
-  }
-  std::stable_sort(used.begin(), used.end(),
-                   [](const auto& a, const auto& b) { return a.first > b.first; });
-  std::vector<int32_t> pids;
-  for (const auto& [ticks, pid] : used) pids.push_back(pid);
-  return pids;
-}
-
 bool ModulesSource::AwaitFiles(absl::FunctionRef<void()> follow, absl::FunctionRef<bool()> go_on) {
   int64_t left = kFilesAtStart;
-  // Until `wait`, of which each call lasts a step at most, returns true; `most` at most.
+  // Calls `wait`, which takes a step at most, until it returns true, or `most` has passed.
   const auto await = [&](int64_t most, absl::FunctionRef<bool()> wait) {
     most = std::min(most, left);
     for (; most > 0 && go_on(); most -= kStepAtStart, left -= kStepAtStart) {

@@ -67,8 +67,6 @@ class ModulesSource final : public Source {
   // All targets but those whose map stays locked: a thread that the kernel, or a file system, never
   // lets go on would hold us, too.
   absl::StatusOr<std::vector<int32_t>> FindFree();
-  // All targets, those that used most CPU time so far first.
-  absl::StatusOr<std::vector<int32_t>> ByCpuTime() const;
   // Lists all targets, and which of them had their map locked at each of several looks.
   absl::Status FindLocked(std::set<int32_t>& all, std::set<int32_t>& locked);
   void OnExec(const profd_exec_record& exec);

@@ -2,19 +2,15 @@
 
 #include <gtest/gtest.h>
 #include <signal.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <fstream>
 #include <string>
 
-namespace profd {
+#include "tests/support/end_with.h"
 
-void EndWith(pid_t parent) {
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != parent) _exit(0);
-}
+namespace profd {
 
 Child::Child(const std::function<void(Child&)>& body) {
   int to_child[2], to_parent[2];

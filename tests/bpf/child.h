@@ -8,9 +8,6 @@
 
 namespace profd {
 
-// In a process that was just forked: it ends with `parent`, even if that has ended already.
-void EndWith(pid_t parent);
-
 // One byte a step, by pipes: nobody sleeps to wait for the other.
 class Child {
  public:

@@ -21,6 +21,7 @@
 #include "daemon/source/thread_totals.h"
 #include "daemon/target/procfs.h"
 #include "tests/bpf/kernel_fixture.h"
+#include "tests/support/end_with.h"
 
 namespace profd {
 namespace {

@@ -6,7 +6,6 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -21,6 +20,7 @@
 
 #include "tests/bpf/kernel_fixture.h"
 #include "tests/observe.h"
+#include "tests/support/end_with.h"
 
 namespace profd {
 namespace {

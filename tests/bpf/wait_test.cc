@@ -6,7 +6,6 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -18,6 +17,7 @@
 
 #include "daemon/base/clock.h"
 #include "tests/bpf/kernel_fixture.h"
+#include "tests/support/end_with.h"
 #include "tests/support/machine.h"
 
 namespace profd {

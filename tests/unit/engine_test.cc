@@ -17,6 +17,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
+#include "tests/support/end_with.h"
 #include "tests/support/fake_clock.h"
 #include "tests/support/fake_kernel.h"
 #include "tests/support/toy_source.h"
@@ -65,9 +66,10 @@ class DoneChild {
   explicit DoneChild(const std::function<void()>& what) {
     int done[2];
     EXPECT_EQ(pipe(done), 0);
+    const pid_t parent = getpid();
     pid_ = fork();
     if (pid_ == 0) {
-      prctl(PR_SET_PDEATHSIG, SIGKILL);
+      EndWith(parent);
       what();
       if (write(done[1], "d", 1) != 1) _exit(1);
       while (true) pause();
@@ -157,6 +159,7 @@ class EngineTest : public ::testing::Test {
     Begin(std::move(more));
     ASSERT_TRUE(engine_->AwaitFiles([] { return true; }).ok());
   }
+  // Up to where files are read.
   void Begin(std::unique_ptr<Source> more = nullptr) {
     engine_ = std::make_unique<Engine>(options_, EngineParts{.kernel = &kernel_,
                                                              .clock = &clock_,
@@ -165,6 +168,16 @@ class EngineTest : public ::testing::Test {
                                                              .cpu_use = &cpu_use_});
     if (more) engine_->sources().all.push_back(std::move(more));
     ASSERT_TRUE(engine_->Start().ok());
+  }
+
+  // A file is read when the result is notified.
+  std::shared_ptr<absl::Notification> BeginWithAFileThatWaits() {
+    auto gate = std::make_shared<absl::Notification>();
+    kernel_.on_module = [gate] { gate->WaitForNotification(); };
+    kernel_.Emit(NewModule());
+    kernel_.Start(1, 100);
+    Begin();
+    return gate;
   }
 
   // Goes from one instant at which something is due to the next, as the collector's two threads
@@ -532,11 +545,7 @@ TEST_F(EngineTest, LooksAtMappingsOfTargetsOnly) {
 
 // Files are read meanwhile: clients need not wait for the largest.
 TEST_F(EngineTest, FilesAreAwaitedAfterTheStart) {
-  const auto gate = std::make_shared<absl::Notification>();
-  kernel_.on_module = [gate] { gate->WaitForNotification(); };
-  kernel_.Emit(NewModule());
-  kernel_.Start(1, 100);
-  Begin();
+  const auto gate = BeginWithAFileThatWaits();
   EXPECT_EQ(store_.deltas, 0);
   const int64_t begin = MonotonicNs();
   int asked = 0;
@@ -551,11 +560,7 @@ TEST_F(EngineTest, FilesAreAwaitedAfterTheStart) {
 }
 
 TEST_F(EngineTest, FilesAreNotAwaitedByOneThatStops) {
-  const auto gate = std::make_shared<absl::Notification>();
-  kernel_.on_module = [gate] { gate->WaitForNotification(); };
-  kernel_.Emit(NewModule());
-  kernel_.Start(1, 100);
-  Begin();
+  const auto gate = BeginWithAFileThatWaits();
   EXPECT_TRUE(engine_->AwaitFiles([] { return false; }).ok());
   EXPECT_FALSE(engine_->knew_files());
   EXPECT_EQ(store_.deltas, 1);

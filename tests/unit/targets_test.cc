@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -16,6 +15,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "daemon/base/fd.h"
+#include "tests/support/end_with.h"
 #include "tests/support/fake_clock.h"
 #include "tests/support/fake_kernel.h"
 
@@ -36,14 +36,16 @@ TEST(TargetsTest, ChildThatIsForkedBeforeItsParentIsMarkedIsFound) {
   int go[2], born[2];
   ASSERT_EQ(pipe(go), 0);
   ASSERT_EQ(pipe(born), 0);
+  const pid_t self = getpid();
   const pid_t parent = fork();
   if (parent == 0) {
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    EndWith(self);
     char byte = 0;
     if (read(go[0], &byte, 1) != 1) _exit(1);
+    const pid_t forked = getpid();
     const pid_t child = fork();
     if (child == 0) {
-      prctl(PR_SET_PDEATHSIG, SIGKILL);
+      EndWith(forked);
       while (true) pause();
     }
     if (write(born[1], &child, sizeof(child)) != sizeof(child)) _exit(1);
