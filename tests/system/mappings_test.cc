@@ -120,7 +120,9 @@ TEST_F(MappingsTest, NobodyElseIsProbed) {
   const auto target = StartTarget(), other = StartTarget();
   ASSERT_NE(target, nullptr);
   ASSERT_NE(other, nullptr);
-  ASSERT_NO_FATAL_FAILURE(StartDaemon({std::to_string(target->pid())}));
+  // A burst would put its probes there, too, for 20 ms.
+  ASSERT_NO_FATAL_FAILURE(
+      StartDaemon({std::to_string(target->pid())}, {"--budget", "off", "--disable", "bursts"}));
   AwaitProbes();
   EXPECT_EQ(PatchedBytes(target->pid()), 5U) << "mmap, munmap, mremap, brk, madvise";
   EXPECT_EQ(PatchedBytes(other->pid()), 0U);
@@ -152,7 +154,8 @@ TEST_F(MappingsTest, ProcessesThatComeLater) {
 TEST_F(MappingsTest, DisabledItPutsNoProbes) {
   const auto target = StartTarget();
   ASSERT_NE(target, nullptr);
-  ASSERT_NO_FATAL_FAILURE(StartDaemon({std::to_string(target->pid())}, {"--disable", "mappings"}));
+  ASSERT_NO_FATAL_FAILURE(
+      StartDaemon({std::to_string(target->pid())}, {"--disable", "mappings,bursts"}));
   EXPECT_FALSE(Layer().on());
   Go(*target, "mapped");
   EXPECT_EQ(PatchedBytes(target->pid()), 0U);
