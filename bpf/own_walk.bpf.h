@@ -75,22 +75,29 @@ static __always_inline u64 walk_and_send(struct walker *walker, u64 pc, u64 sp, 
 	return send_walk(walk, 0);
 }
 
-/* The stack of the current thread from these registers on, handed over. Returns its hash; 0 without
- * memory for the walk. `at_entry`: pc is a function's first instruction.
+/* The stack of the current thread from these registers on, handed over. Returns its hash. `slot` is
+ * that of take_walk. `at_entry`: pc is a function's first instruction.
  *
  * Neither static nor inlined: the verifier follows it once, not once for each state in which a
  * program may call it. Most of the time to load the programs goes into that.
  */
-__noinline u64 own_stack(u64 pc, u64 sp, u64 fp, u32 at_entry)
+__noinline u64 own_stack_in(u32 slot, u64 pc, u64 sp, u64 fp, u32 at_entry)
 {
-	struct walker walker = {.task = bpf_get_current_task_btf()};
+	struct walker walker = {.task = bpf_get_current_task_btf(),
+				.walk = bpf_map_lookup_elem(&own_scratch, &slot)};
+
+	return walker.walk ? walk_and_send(&walker, pc, sp, fp, at_entry) : 0;
+}
+
+/* The same with memory for this walk alone; 0 without it. */
+static __always_inline u64 own_stack(u64 pc, u64 sp, u64 fp, u32 at_entry)
+{
 	u64 hash;
 	u32 slot;
 
-	walker.walk = take_walk(&slot);
-	if (!walker.walk)
+	if (!take_walk(&slot))
 		return 0;
-	hash = walk_and_send(&walker, pc, sp, fp, at_entry);
+	hash = own_stack_in(slot, pc, sp, fp, at_entry);
 	drop_walk(slot);
 	return hash;
 }

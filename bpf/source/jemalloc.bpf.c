@@ -24,6 +24,7 @@ static __always_inline bool count_event(struct pt_regs *regs, struct profd_threa
 	struct profd_sample_key key = {.sysno = -1};
 	u64 intervals = (event->total - event->before) / PROFD_HEAP_INTERVAL;
 	u64 weight;
+	u32 slot;
 
 	if (intervals > 1)
 		key.arg0 = PROFD_HEAP_LARGE_ARGUMENT;
@@ -32,16 +33,17 @@ static __always_inline bool count_event(struct pt_regs *regs, struct profd_threa
 	weight = intervals * PROFD_HEAP_INTERVAL * one_in;
 
 	key.thread_id = thread->thread_id;
-	key.stack = own_stack(regs->ip, regs->sp, regs->bp, at_entry);
-	if (!key.stack) {
+	key.kind = event->kind;
+	if (!take_walk(&slot)) {
 		lose(PROFD_LOSS_HEAP_BUSY, 1);
 		return false;
 	}
-	key.kind = event->kind;
+	key.stack = own_stack_in(slot, regs->ip, regs->sp, regs->bp, at_entry);
 	if (!count_heap(&key, weight)) {
 		lose(PROFD_LOSS_HEAP_FULL, 1);
 		lose(PROFD_LOSS_HEAP_FULL_BYTES, weight);
 	}
+	drop_walk(slot);
 	return true;
 }
 

@@ -219,14 +219,20 @@ static __always_inline bool count_call(struct pt_regs *regs, struct profd_thread
 				       u64 bytes, u32 one_in)
 {
 	struct profd_sample_key key = {.sysno = -1, .kind = kind, .arg0 = one_in};
+	u32 slot;
 
 	if (!make_known(thread))
 		return false;
 	key.thread_id = thread->thread_id;
-	key.stack = own_stack(regs->ip, regs->sp, regs->bp, true);
-	if (!key.stack || !count_heap(&key, bytes * one_in))
+	if (!take_walk(&slot)) {
 		lose(PROFD_LOSS_MAP_LOST, 1);
-	return key.stack;
+		return false;
+	}
+	key.stack = own_stack_in(slot, regs->ip, regs->sp, regs->bp, true);
+	if (!count_heap(&key, bytes * one_in))
+		lose(PROFD_LOSS_MAP_LOST, 1);
+	drop_walk(slot);
+	return true;
 }
 
 /* True when a stack was taken. */

@@ -24,7 +24,7 @@ absl::Status BpfKernel::DrainHeap(const RecordSink& sink, bool all) {
 
 absl::StatusOr<std::vector<CounterEntry>> BpfKernel::DrainHeapCounters() {
   profd_bpf* s = skeleton_.get();
-  // A program counts while it has memory for a walk.
+  // A program counts while it holds memory for a walk.
   const uint32_t cpus = bpf_map__max_entries(s->maps.own_scratch) / PROFD_OWN_WALKS_PER_CPU;
   return DrainEpoch(s->maps.heap_even, s->maps.heap_odd, s->bss->heap_epoch,
                     {s->bss->own_walking, size_t{cpus} * PROFD_OWN_WALK_WORDS});

@@ -12,7 +12,7 @@
 //   maps              two threads that map and unmap memory, and one that naps below them
 //   jemallocs LIB...  a thread that allocates from each of these libraries in turn
 //   modules LIB...    a thread that opens one library after the other and naps in PluginNap
-//   closes LIB...     the same, but each is closed before the next one is opened
+//   closes LIB...     the same, but each but the last is closed before the next one is opened
 //   foreign FILE      a thread that waits in code of a file that is no ELF file
 //   endings           a thread for each way in which a stack ends before its root, named so
 #include <dlfcn.h>
@@ -27,6 +27,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <climits>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -261,6 +262,8 @@ void Jemallocs(char** paths) {
   AwaitBegun(1);
 }
 
+constexpr int kNaps = 10;
+
 // Naps in a library.
 void* OpenAndNap(const char* path, int naps) {
   void* library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
@@ -273,16 +276,18 @@ void* OpenAndNap(const char* path, int naps) {
 
 void* OpenOneAfterTheOther(void* argument) {
   ++begun;
-  for (auto** path = static_cast<char**>(argument); *path != nullptr; ++path) OpenAndNap(*path, 10);
+  for (auto** path = static_cast<char**>(argument); *path != nullptr; ++path) OpenAndNap(*path, kNaps);
   while (true) pause();
 }
 
 void* OpenAndCloseEach(void* argument) {
   ++begun;
   for (auto** path = static_cast<char**>(argument); *path != nullptr; ++path) {
-    Expect(dlclose(OpenAndNap(*path, path[1] == nullptr ? 50 : 10)) == 0, "dlclose");
+    // It stays in the last one: nobody knows when there will be room for it.
+    const bool last = path[1] == nullptr;
+    Expect(dlclose(OpenAndNap(*path, last ? INT_MAX : kNaps)) == 0, "dlclose");
   }
-  while (true) pause();
+  return nullptr;
 }
 
 // pause() for ever, without a stack or a rule.
