@@ -276,7 +276,8 @@ void* OpenAndNap(const char* path, int naps) {
 
 void* OpenOneAfterTheOther(void* argument) {
   ++begun;
-  for (auto** path = static_cast<char**>(argument); *path != nullptr; ++path) OpenAndNap(*path, kNaps);
+  for (auto** path = static_cast<char**>(argument); *path != nullptr; ++path)
+    OpenAndNap(*path, kNaps);
   while (true) pause();
 }
 
