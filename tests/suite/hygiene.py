@@ -29,6 +29,7 @@ SOURCES = ("bpf", "client", "daemon", "deploy", "tests")
 TIDIED = ("client", "daemon")
 CLANG_FORMAT = "clang-format-19"
 CLANG_TIDY = "clang-tidy-19"
+PRECOMPILE = str(ROOT / "tests/suite/precompile")
 IGNORED_WORDS = ROOT / "tests/suite/codespell.txt"
 # Expected output and foreign data: their words are not ours.
 NOT_SPELLED = ("./build", "./.git", "./LICENSE", "./bpf/LICENSE", "./tests/golden",
@@ -220,7 +221,7 @@ def clang_tidy(build_dir: str | os.PathLike[str]) -> list[str]:
             return json.loads(kept.read_text())
         file = folder / f"{name}.cc"
         file.write_text(text)
-        result = _run([CLANG_TIDY, "--quiet", f"--config-file={config}", str(file), "--", *group.flags])
+        result = _run([PRECOMPILE, CLANG_TIDY, "--quiet", f"--config-file={config}", str(file), "--", *group.flags])
         if "[clang-diagnostic-" in result.stdout and len(batch) > 1:
             # Perhaps they cannot be compiled together; by itself each can.
             half = len(batch) // 2

@@ -16,19 +16,20 @@ class CompileTest(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.root = pathlib.Path(folder.name)
 
-    def compile(self, name, header, flags=()):
+    def compile(self, name, header, flags=(), source="2 * kValue"):
         """Compiles a precompiled header and a source that uses it, as CMake does, in the folder `name`.
 
-        True when ccache had the source's object."""
+        True when ccache had the source's object: then, and only then, the header was not compiled."""
         tree = self.root / name
         build = tree / "build"
         build.mkdir(parents=True)
         (tree / "own.h").write_text(header)
         (build / "pch.hxx").write_text('#include "own.h"\n')
         (build / "pch.cxx").write_text("")
-        (build / "a.cc").write_text("int Twice() { return 2 * kValue; }\n")
+        (build / "a.cc").write_text(f"int Twice() {{ return {source}; }}\n")
         results = tree / "results"
-        environment = {**os.environ, "CCACHE_DIR": str(self.root / "cache"), "CCACHE_SLOPPINESS": SLOPPINESS,
+        environment = {**os.environ, "CCACHE_DIR": str(self.root / "cache"),
+                       "XDG_CACHE_HOME": str(self.root / "cache"), "CCACHE_SLOPPINESS": SLOPPINESS,
                        "CCACHE_PCH_EXTSUM": "true", "CCACHE_STATSLOG": str(results),
                        "CCACHE_BASEDIR": str(tree), "CCACHE_NOHASHDIR": "1"}  # as tests/run has them
         launcher = [COMPILE, tree, "ccache", "clang++-19", "-I", tree, *flags]
@@ -40,10 +41,17 @@ class CompileTest(unittest.TestCase):
 
         run("-Xclang", "-emit-pch", "-Xclang", "-include", "-Xclang", build / "pch.hxx", "-x", "c++-header", "-MD", "-MT",
             "pch", "-MF", "pch.d", "-o", "pch.hxx.pch", "-c", build / "pch.cxx")
-        self.assertIn(os.fsencode(build), (build / "pch.hxx.pch").read_bytes(), "a header of another folder")
+        made = (build / "pch.hxx.pch").stat()
         run("-Xclang", "-include-pch", "-Xclang", build / "pch.hxx.pch", "-Xclang", "-include", "-Xclang",
             build / "pch.hxx", "-MD", "-MT", "a.o", "-MF", "a.d", "-o", "a.o", "-c", build / "a.cc")
-        return "cache_hit" in results.read_text()
+        compiled = (build / "pch.hxx.pch").read_bytes()
+        found = "cache_hit" in results.read_text()
+        if found:
+            self.assertEqual(compiled, b"")
+        else:
+            self.assertIn(os.fsencode(build), compiled, "a header of another folder")
+            self.assertEqual(made.st_mtime_ns, (build / "pch.hxx.pch").stat().st_mtime_ns)
+        return found
 
     def test_another_folder_finds_what_is_the_same(self):
         self.assertFalse(self.compile("one", "constexpr int kValue = 1;\n"))
@@ -53,6 +61,11 @@ class CompileTest(unittest.TestCase):
         self.assertFalse(self.compile("one", "constexpr int kValue = 1;\n"))
         self.assertFalse(self.compile("two", "constexpr int kValue = 2;\n"))
         self.assertFalse(self.compile("three", "constexpr int kValue = 1;\n", ["-DTHREE"]))
+
+    def test_another_source_gets_its_header(self):
+        self.assertFalse(self.compile("one", "constexpr int kValue = 1;\n", ["-DNAME=it's"]))
+        self.assertFalse(self.compile("two", "constexpr int kValue = 1;\n", ["-DNAME=it's"], "3 * kValue"))
+        self.assertTrue(self.compile("three", "constexpr int kValue = 1;\n", ["-DNAME=it's"], "3 * kValue"))
 
     def test_a_failure_is_one(self):
         with self.assertRaises(subprocess.CalledProcessError):
