@@ -5,8 +5,9 @@ include many sources. Sources whose names could be mistaken for each other come 
 of the same name are renamed, as almost every source has some. In doubt sources are kept apart: nobody tries
 again without one. For clang-tidy, which does, batches.py is bolder.
 
-Usage: python3 tests/suite/unity.py FOLDER SOURCE...
-Writes FOLDER/batch_N.cc, and prints their paths with ";" between them, as CMake takes a list.
+Usage: python3 tests/suite/unity.py <LISTS
+Each line of LISTS has the name of a list, a folder and sources. Writes FOLDER/batch_N.cc, and prints a line with the
+name and their paths. No path has a space.
 """
 
 from __future__ import annotations
@@ -181,13 +182,10 @@ class Batches:
         return "\n".join(lines) + "\n"
 
 
-def main(arguments: list[str]) -> int:
-    if len(arguments) < 2:
-        print(__doc__, file=sys.stderr)
-        return 2
-    folder = pathlib.Path(arguments[0])
+def write(folder: pathlib.Path, sources: list[str]) -> list[str]:
+    """Writes the files of one list. Their paths."""
     folder.mkdir(parents=True, exist_ok=True)
-    batches = Batches(arguments[1:])
+    batches = Batches(sources)
     files = []
     for number, batch in enumerate(batches.batches):
         file, text = folder / f"batch_{number}.cc", batches.file(batch)
@@ -195,9 +193,18 @@ def main(arguments: list[str]) -> int:
         if not file.exists() or file.read_text() != text:
             file.write_text(text)
         files.append(str(file))
-    print(";".join(files), end="")
+    return files
+
+
+def main() -> int:
+    if len(sys.argv) != 1:
+        print(__doc__, file=sys.stderr)
+        return 2
+    for line in sys.stdin:
+        name, folder, *sources = line.split()
+        print(name, *write(pathlib.Path(folder), sources))
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())
