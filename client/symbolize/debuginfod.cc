@@ -33,8 +33,8 @@ absl::StatusOr<Debuginfod> Debuginfod::Open(const std::vector<std::string>& urls
   // It stays until the end: its own libraries cannot be unloaded safely.
   void* const library = dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
   if (library == nullptr) {
-    return absl::UnavailableError(
-        absl::StrCat("debuginfod servers need ", kLibrary, " (Debian: libdebuginfod1): ", dlerror()));
+    return absl::UnavailableError(absl::StrCat("debuginfod servers need ", kLibrary,
+                                               " (Debian: libdebuginfod1): ", dlerror()));
   }
   decltype(&debuginfod_begin) begin = nullptr;
   decltype(&debuginfod_end) end = nullptr;
@@ -56,8 +56,8 @@ absl::StatusOr<profd::UniqueFd> Debuginfod::Find(const std::string& build_id) {
   if (spent_ns_ > kMaxSpentNs) return absl::DeadlineExceededError("debuginfod took too long");
   const int64_t begin = profd::MonotonicNs();
   // Of length 0: it is a string of hexadecimal digits.
-  profd::UniqueFd fd(find_(
-      client_.get(), reinterpret_cast<const unsigned char*>(build_id.c_str()), 0, nullptr));
+  profd::UniqueFd fd(
+      find_(client_.get(), reinterpret_cast<const unsigned char*>(build_id.c_str()), 0, nullptr));
   spent_ns_ += profd::MonotonicNs() - begin;
   if (!fd.ok()) return profd::ErrnoStatus(absl::StrCat("debuginfod ", build_id), -fd.get());
   return fd;

@@ -33,7 +33,8 @@ class Debuginfod {
   using FindFile = int (*)(debuginfod_client*, const unsigned char* build_id, int length,
                            char** path);
 
-  Debuginfod(debuginfod_client* client, End end, FindFile find) : client_(client, end), find_(find) {}
+  Debuginfod(debuginfod_client* client, End end, FindFile find)
+      : client_(client, end), find_(find) {}
 
   std::unique_ptr<debuginfod_client, End> client_;
   FindFile find_;
