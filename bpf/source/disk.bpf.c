@@ -99,7 +99,7 @@ static __always_inline u32 operation_of(struct bio *bio)
 	return operation & 1 ? PROFD_DISK_WRITE : PROFD_DISK_OTHER;
 }
 
-/* Neither static nor inlined, like own_stack. */
+/* Neither static nor inlined, like own_stack_in. */
 __noinline int walk_submitter(u32 slot)
 {
 	struct walker walker = {.task = bpf_get_current_task_btf()};

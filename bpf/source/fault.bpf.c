@@ -55,7 +55,7 @@ __noinline int judge_page(u32 slot, u64 address)
 
 /* The stack of the current thread, which touches a page, handed over. Returns its hash; 0 if the
  * page is not anonymous, or without memory for the walk. Neither static nor inlined, like
- * own_stack.
+ * own_stack_in.
  */
 __noinline u64 stack_at_fault(u64 address)
 {

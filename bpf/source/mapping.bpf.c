@@ -109,7 +109,7 @@ static long add_area(u32 index, struct range *range)
 }
 
 /* How much of a range is private anonymous memory. What cannot be told, as another thread is
- * changing the mappings, is taken for it. Neither static nor inlined, like own_stack.
+ * changing the mappings, is taken for it. Neither static nor inlined, like own_stack_in.
  */
 __noinline u64 anonymous_in(u64 start, u64 length)
 {

@@ -67,7 +67,7 @@ static __always_inline void leave_file(u64 inode)
 		bpf_map_delete_elem(&synced_files, &inode);
 }
 
-/* Describes a file and sends the description. Neither static nor inlined, like own_stack. */
+/* Describes a file and sends the description. Neither static nor inlined, like own_stack_in. */
 __noinline u64 note_synced_file(u32 slot, u64 file)
 {
 	struct object_scratch *scratch = bpf_map_lookup_elem(&sync_scratch, &slot);
@@ -161,7 +161,7 @@ static __always_inline void begin_sync(struct profd_thread *thread, u64 file, u3
 	}
 }
 
-/* Of a descriptor, or of what is mapped at an address. Neither static nor inlined, like own_stack.
+/* Of a descriptor, or of what is mapped at an address. Neither static nor inlined, like own_stack_in.
  */
 __noinline int begin_call(u64 place, u32 call)
 {

@@ -33,8 +33,9 @@ absl::StatusOr<Debuginfod> Debuginfod::Open(const std::vector<std::string>& urls
   // It stays until the end: its own libraries cannot be unloaded safely.
   void* const library = dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
   if (library == nullptr) {
-    return absl::UnavailableError(absl::StrCat("debuginfod servers need ", kLibrary,
-                                               " (Debian: libdebuginfod1): ", dlerror()));
+    return absl::UnavailableError(
+        absl::StrCat("debuginfod servers (--debuginfod, DEBUGINFOD_URLS) need ", kLibrary,
+                     " (Debian: libdebuginfod1): ", dlerror()));
   }
   decltype(&debuginfod_begin) begin = nullptr;
   decltype(&debuginfod_end) end = nullptr;

@@ -253,6 +253,8 @@ def jobs():
         Job("servers", system("servers"), after=("system-build",), follows=("kernel", "scenarios", "containers"),
             cpus=WAITS,
             about="the same, of allocators, real servers and compilers"),
+        Job("configure", script("configure", "cmake", "--preset", "debug"), after=("build",), cpus=1,
+            about="configures a build that compiles each source alone"),
         Job("hardening", script("hardening", "python3", "tests/hardening/hardening_test.py", "build/tests/profd",
                                 "build/tests/profctl"), after=("build",), cpus=0.5, about="flags of the programs"),
         Job("browser", script("browser", "python3", "tests/browser/flamegraph_test.py", "tests/golden"), cpus=1,
@@ -284,8 +286,8 @@ def jobs():
               follows=("guest-kernels", "scenarios", "pidns", "containers", "system", "losses", "servers", "readers",
                        "terminal", "diff", "tidy", "threads", "storms", *(("unit",) if long else ())),
               about=f"scenarios on Linux {version}, emulated, {setting}") for name, version, long, setting in GUESTS),
-        # A report shows fewer calls that allocated: each is walked at every allocation.
-        Job("unit", gtest("unit", "build/asan/unit_tests", shards=2, environment={"ASAN_OPTIONS": "malloc_context_size=4"}), after=("asan-build",), follows=("storms", "threads"),
+        # A report shows few of the calls that allocated: each is walked at every allocation. Run the program for all of them.
+        Job("unit", gtest("unit", "build/asan/unit_tests", shards=2, environment={"ASAN_OPTIONS": f"malloc_context_size=4:{os.environ.get('ASAN_OPTIONS', '')}"}), after=("asan-build",), follows=("storms", "threads"),
             cpus=1, nice=CAN_WAIT, about="unit tests, under address and UB sanitizers"),
         Job("replay", replay, after=("asan-build",), cpus=1, about="fuzzers over their seeds"),
         Job("threads", gtest("threads", "build/tsan/thread_tests", environment={

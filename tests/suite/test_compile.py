@@ -16,8 +16,10 @@ class CompileTest(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.root = pathlib.Path(folder.name)
 
-    def compile(self, name, header, flags=(), source="2 * kValue"):
+    def compile(self, name, header, flags=(), source="2 * kValue", later=None):
         """Compiles a precompiled header and a source that uses it, as CMake does, in the folder `name`.
+
+        `later`: what the header's file says once it is precompiled, or that was put off.
 
         True when ccache had the source's object: then, and only then, the header was not compiled."""
         tree = self.root / name
@@ -42,6 +44,7 @@ class CompileTest(unittest.TestCase):
         run("-Xclang", "-emit-pch", "-Xclang", "-include", "-Xclang", build / "pch.hxx", "-x", "c++-header", "-MD", "-MT",
             "pch", "-MF", "pch.d", "-o", "pch.hxx.pch", "-c", build / "pch.cxx")
         made = (build / "pch.hxx.pch").stat()
+        (tree / "own.h").write_text(later or header)
         run("-Xclang", "-include-pch", "-Xclang", build / "pch.hxx.pch", "-Xclang", "-include", "-Xclang",
             build / "pch.hxx", "-MD", "-MT", "a.o", "-MF", "a.d", "-o", "a.o", "-c", build / "a.cc")
         compiled = (build / "pch.hxx.pch").read_bytes()
@@ -50,7 +53,7 @@ class CompileTest(unittest.TestCase):
             self.assertEqual(compiled, b"")
         else:
             self.assertIn(os.fsencode(build), compiled, "a header of another folder")
-            self.assertEqual(made.st_mtime_ns, (build / "pch.hxx.pch").stat().st_mtime_ns)
+            self.assertEqual(made.st_mtime_ns == (build / "pch.hxx.pch").stat().st_mtime_ns, later is None)
         return found
 
     def test_another_folder_finds_what_is_the_same(self):
@@ -66,6 +69,13 @@ class CompileTest(unittest.TestCase):
         self.assertFalse(self.compile("one", "constexpr int kValue = 1;\n", ["-DNAME=it's"]))
         self.assertFalse(self.compile("two", "constexpr int kValue = 1;\n", ["-DNAME=it's"], "3 * kValue"))
         self.assertTrue(self.compile("three", "constexpr int kValue = 1;\n", ["-DNAME=it's"], "3 * kValue"))
+
+    def test_a_header_that_changed_meanwhile_is_not_taken_for_the_old_one(self):
+        self.assertFalse(self.compile("one", "constexpr int kValue = 1;\n"))
+        self.assertFalse(self.compile("two", "constexpr int kValue = 1;\n", source="3 * kValue",
+                                      later="constexpr int kValue = 2;\n"))
+        self.assertFalse(self.compile("three", "constexpr int kValue = 1;\n", source="3 * kValue"))
+        self.assertTrue(self.compile("four", "constexpr int kValue = 1;\n", source="3 * kValue"))
 
     def test_a_failure_is_one(self):
         with self.assertRaises(subprocess.CalledProcessError):

@@ -6,8 +6,8 @@ of the same name are renamed, as almost every source has some. In doubt sources 
 again without one. For clang-tidy, which does, batches.py is bolder.
 
 Usage: python3 tests/suite/unity.py <LISTS
-Each line of LISTS has the name of a list, a folder and sources. Writes FOLDER/batch_N.cc, and prints a line with the
-name and their paths. No path has a space.
+Each line of LISTS has the name of a list, a folder and sources, with tabs between them. Writes FOLDER/batch_N.cc, and
+prints such a line with the name and their paths.
 """
 
 from __future__ import annotations
@@ -201,8 +201,8 @@ def main() -> int:
         print(__doc__, file=sys.stderr)
         return 2
     for line in sys.stdin:
-        name, folder, *sources = line.split()
-        print(name, *write(pathlib.Path(folder), sources))
+        name, folder, *sources = line.rstrip("\n").split("\t")
+        print(name, *write(pathlib.Path(folder), sources), sep="\t")
     return 0
 
 
