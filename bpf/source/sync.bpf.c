@@ -99,16 +99,20 @@ static long on_synced_area(struct task_struct *task, struct vm_area_struct *vma,
 	return 0;
 }
 
-/* The file that is mapped there; 0: none. */
+/* Somebody changes the memory map: nobody can look now. */
+#define FILE_BUSY 1
+
+/* The file that is mapped there; 0: none. Or FILE_BUSY. */
 static __always_inline u64 file_at(struct task_struct *task, u64 address)
 {
 	u64 file = 0;
 
-	bpf_find_vma(task, address, on_synced_area, &file, 0);
+	if (bpf_find_vma(task, address, on_synced_area, &file, 0) == -16 /* EBUSY */)
+		return FILE_BUSY;
 	return file;
 }
 
-/* Takes the stack and the file of a call. */
+/* Takes the stack and the file of a call; FILE_BUSY: nobody knows it. */
 static __always_inline void describe_sync(struct profd_open_sync *sync, u64 file,
 					  struct profd_disk_cost *cost, u64 began)
 {
@@ -118,7 +122,10 @@ static __always_inline void describe_sync(struct profd_open_sync *sync, u64 file
 	walk = take_walk(&slot);
 	if (!walk)
 		return;
-	sync->argument |= note_synced_file(slot, file);
+	if (file != FILE_BUSY)
+		sync->argument |= note_synced_file(slot, file);
+	else
+		lose(PROFD_LOSS_OBJECT, 1);
 	if (disk_stack_one_in <= 1 || bpf_get_prandom_u32() % disk_stack_one_in == 0) {
 		begin_after_kernel(walk, 0);
 		walk->hurried = 1;
@@ -130,7 +137,7 @@ static __always_inline void describe_sync(struct profd_open_sync *sync, u64 file
 	cost->walk_ns += bpf_ktime_get_ns() - began;
 }
 
-/* A thread begins to sync a file. */
+/* A thread begins to sync a file, which may be FILE_BUSY: then end_sync finds out. */
 static __always_inline void begin_sync(struct profd_thread *thread, u64 file, u32 call, u64 began)
 {
 	struct profd_open_sync sync = {.argument = PROFD_OBJECT_BIT | (u64)(call & 7) << 8};
@@ -146,13 +153,15 @@ static __always_inline void begin_sync(struct profd_thread *thread, u64 file, u3
 		leave_file(left->inode);
 		lose(PROFD_LOSS_DISK_LOST, 1);
 	}
-	if (cost) {
-		describe_sync(&sync, file, cost, began);
+	if (cost)
 		cost->requests++;
+	if (file != FILE_BUSY) {
+		if (cost)
+			describe_sync(&sync, file, cost, began);
+		sync.inode = (u64)FIELD(file, file, f_inode);
+		if (enter_file(sync.inode))
+			sync.argument |= PROFD_SYNC_JOINED;
 	}
-	sync.inode = (u64)FIELD(file, file, f_inode);
-	if (enter_file(sync.inode))
-		sync.argument |= PROFD_SYNC_JOINED;
 	/* Last: what we cost is not part of it. */
 	sync.began = bpf_ktime_get_ns();
 	if (bpf_map_update_elem(&open_syncs, &id, &sync, BPF_ANY)) {
@@ -161,7 +170,8 @@ static __always_inline void begin_sync(struct profd_thread *thread, u64 file, u3
 	}
 }
 
-/* Of a descriptor, or of what is mapped at an address. Neither static nor inlined, like own_stack_in.
+/* Of a descriptor, or of what is mapped at an address. Neither static nor inlined, like
+ * own_stack_in.
  */
 __noinline int begin_call(u64 place, u32 call)
 {
@@ -178,14 +188,17 @@ __noinline int begin_call(u64 place, u32 call)
 	return 0;
 }
 
-__noinline int end_sync(u64 result)
+/* A call has ended. At the address is the file, if it was not known at its begin: the call has
+ * waited for whoever changed the map. Neither static nor inlined, as above.
+ */
+__noinline int end_sync(u64 result, u64 address)
 {
 	struct profd_thread *thread = thread_of(bpf_get_current_task_btf());
 	struct profd_disk_value done = {.requests = 1};
 	struct profd_disk_key key = {};
 	struct profd_open_sync *sync;
 	struct profd_disk_cost *cost;
-	u64 now, id;
+	u64 now, id, file, began;
 	u32 zero = 0;
 
 	if (!thread || !thread->thread_id)
@@ -194,7 +207,18 @@ __noinline int end_sync(u64 result)
 	sync = bpf_map_lookup_elem(&open_syncs, &id);
 	if (!sync)
 		return 0;
-	now = bpf_ktime_get_ns();
+	began = now = bpf_ktime_get_ns();
+	cost = bpf_map_lookup_elem(&disk_cost, &zero);
+	if (!sync->inode) {
+		file = file_at(bpf_get_current_task_btf(), address);
+		if (!file) {
+			bpf_map_delete_elem(&open_syncs, &id);
+			return 0;
+		}
+		if (cost)
+			describe_sync(sync, file, cost, now);
+		began = bpf_ktime_get_ns();
+	}
 	done.service_ns = now - sync->began;
 	key.thread_id = id;
 	key.stack = sync->stack;
@@ -204,9 +228,8 @@ __noinline int end_sync(u64 result)
 	leave_file(sync->inode);
 	bpf_map_delete_elem(&open_syncs, &id);
 	count_in_epoch(&key, &done);
-	cost = bpf_map_lookup_elem(&disk_cost, &zero);
 	if (cost)
-		cost->done_ns += bpf_ktime_get_ns() - now;
+		cost->done_ns += bpf_ktime_get_ns() - began;
 	return 0;
 }
 
@@ -220,7 +243,7 @@ __noinline int end_sync(u64 result)
 	SEC("fexit/__x64_sys_" #name)                                                              \
 	int BPF_PROG(on_##name##_end, struct pt_regs *regs, long result)                           \
 	{                                                                                          \
-		return end_sync(result);                                                           \
+		return end_sync(result, 0);                                                        \
 	}
 
 SYNC_PROGRAMS(fsync, PROFD_SYNC_FSYNC)
@@ -240,7 +263,7 @@ int BPF_PROG(on_msync, struct pt_regs *regs)
 SEC("fexit/__x64_sys_msync")
 int BPF_PROG(on_msync_end, struct pt_regs *regs, long result)
 {
-	return end_sync(result);
+	return end_sync(result, regs->di);
 }
 
 /* Elsewhere: ext4's tracepoints, in the first three calls. */
@@ -276,5 +299,5 @@ int BPF_PROG(on_ext4_sync, struct file *file, int data_only)
 SEC("raw_tp/ext4_sync_file_exit")
 int BPF_PROG(on_ext4_sync_end, struct inode *inode, int result)
 {
-	return end_sync((s64)result);
+	return end_sync((s64)result, 0);
 }
