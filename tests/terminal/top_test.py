@@ -24,6 +24,7 @@ from tests.harness.process import Process
 
 WAIT_SECONDS = 30 * SLOWNESS
 POLL_SECONDS = 0.05
+SETTLE_SECONDS = 0.03
 build = "build/tests"
 # Escape sequences, a carriage return, wide and combining characters, and bytes that are not UTF-8.
 HOSTILE = """
@@ -69,7 +70,14 @@ class Terminal:
         self.tmux("resize-window", "-x", columns, "-y", rows)
 
     def screen(self, *options):
-        return self.tmux("capture-pane", "-p", *options).rstrip("\n")
+        """What is shown. While it is drawn, a part of it may be there: it must be the same a moment later."""
+        deadline = time.monotonic() + WAIT_SECONDS
+        shown = None
+        while True:
+            before, shown = shown, self.tmux("capture-pane", "-p", *options).rstrip("\n")
+            if shown == before or time.monotonic() > deadline:
+                return shown
+            time.sleep(SETTLE_SECONDS)
 
     def until(self, holds, *options):
         """The first screen for which `holds`, a function or a text that it must show."""
