@@ -18,12 +18,7 @@ using ::testing::IsEmpty;
 using ::testing::Not;
 using ::testing::SizeIs;
 
-constexpr KernelOptions kClock = {.switch_layer = false,
-                                  .heap_layer = false,
-                                  .fault_layer = false,
-                                  .map_layer = false,
-                                  .malloc_layer = false,
-                                  .switch_stack_layer = false};
+constexpr KernelOptions kClock = WithLayers({&KernelOptions::cpu_layer}, true);
 
 int64_t ThreadCpu() {
   timespec now{};

@@ -25,8 +25,7 @@ using ::testing::Not;
 // Which pages of the sample a child touches, by their addresses, and how often.
 class FaultKernelTest : public KernelTest {
  protected:
-  static constexpr KernelOptions kFaults = {
-      .heap_layer = false, .map_layer = false, .malloc_layer = false, .switch_stack_layer = false};
+  static constexpr KernelOptions kFaults = WithLayers({&KernelOptions::fault_layer});
   static constexpr uint64_t kPage = 4096;
   static constexpr uint64_t kPages = 4096;
 

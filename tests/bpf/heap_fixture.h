@@ -20,8 +20,8 @@ namespace profd {
 
 class HeapKernelTest : public KernelTest {
  protected:
-  static constexpr KernelOptions kHeap = {
-      .fault_layer = false, .map_layer = false, .malloc_layer = false, .switch_stack_layer = false};
+  static constexpr KernelOptions kHeap =
+      WithLayers({&KernelOptions::switch_layer, &KernelOptions::heap_layer});
   static constexpr WatchId kModule{7};
 
   static ProbePlace EventPlace() {

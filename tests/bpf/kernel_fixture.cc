@@ -100,9 +100,7 @@ void ExpectBeginsWith(const StackTrace& stack, const void* function, const void*
 
 void KernelTest::Start(const KernelOptions& options) {
   REQUIRE_FACT("capabilities");
-  KernelOptions all = options;
-  all.visits_all = true;
-  auto kernel = Kernel::Create(all);
+  auto kernel = Kernel::Create(options);
   ASSERT_TRUE(kernel.ok()) << kernel.status();
   kernel_ = *std::move(kernel);
   accounts_ = std::make_unique<Accounts>();

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <map>
 #include <memory>
 #include <new>
@@ -76,26 +77,31 @@ struct Account {
   int drains = 0;
 };
 
+// These layers and no others: the verifier takes a second for all, and ten where it is emulated.
+// `visits`: all threads can be visited.
+constexpr KernelOptions WithLayers(std::initializer_list<bool KernelOptions::*> layers,
+                                   bool visits = false) {
+  KernelOptions options = {.switch_layer = false,
+                           .heap_layer = false,
+                           .fault_layer = false,
+                           .map_layer = false,
+                           .malloc_layer = false,
+                           .cpu_layer = false,
+                           .disk_layer = false,
+                           .waker_layer = false,
+                           .switch_stack_layer = false,
+                           .visits_all = visits};
+  for (bool KernelOptions::* layer : layers) options.*layer = true;
+  return options;
+}
+
 class KernelTest : public ::testing::Test {
  protected:
-  // What is always loaded, without the layers of other tests: the verifier takes a second for all.
-  static constexpr KernelOptions kCore = {.heap_layer = false,
-                                          .fault_layer = false,
-                                          .map_layer = false,
-                                          .malloc_layer = false,
-                                          .cpu_layer = false,
-                                          .disk_layer = false,
-                                          .waker_layer = false,
-                                          .switch_stack_layer = false};
-
+  // What is always loaded, and the layer of switches.
+  static constexpr KernelOptions kCore = WithLayers({&KernelOptions::switch_layer}, true);
   // The disk layer alone.
-  static constexpr KernelOptions kDisk = {.switch_layer = false,
-                                          .heap_layer = false,
-                                          .fault_layer = false,
-                                          .map_layer = false,
-                                          .malloc_layer = false,
-                                          .cpu_layer = false,
-                                          .switch_stack_layer = false};
+  static constexpr KernelOptions kDisk =
+      WithLayers({&KernelOptions::disk_layer, &KernelOptions::waker_layer});
 
   static KernelOptions WithSwitch(bool on) {
     KernelOptions options = kCore;

@@ -14,8 +14,7 @@ using ::testing::SizeIs;
 
 class LiveKernelTest : public KernelTest {
  protected:
-  static constexpr KernelOptions kLive = {
-      .fault_layer = false, .map_layer = false, .malloc_layer = false, .switch_stack_layer = false};
+  static constexpr KernelOptions kLive = WithLayers({&KernelOptions::heap_layer});
 
   void Attach(int32_t pid, profd_live_place born, profd_live_place gone) {
     const UniqueFd self(open("/proc/self/exe", O_RDONLY | O_CLOEXEC));

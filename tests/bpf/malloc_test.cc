@@ -36,8 +36,8 @@ struct MallocAccount {
 
 class MallocKernelTest : public KernelTest {
  protected:
-  static constexpr KernelOptions kMalloc = {
-      .heap_layer = false, .fault_layer = false, .map_layer = false, .switch_stack_layer = false};
+  static constexpr KernelOptions kMalloc =
+      WithLayers({&KernelOptions::switch_layer, &KernelOptions::malloc_layer});
 
   void Attach(int32_t pid) {
     const auto maps = ReadWholeFile("/proc/self/maps", 1 << 24);

@@ -29,10 +29,8 @@ constexpr size_t kPage = 4096;
 
 class MapKernelTest : public HeapKernelTest {
  protected:
-  static constexpr KernelOptions kMaps = {.heap_layer = false,
-                                          .fault_layer = false,
-                                          .malloc_layer = false,
-                                          .switch_stack_layer = false};
+  static constexpr KernelOptions kMaps =
+      WithLayers({&KernelOptions::switch_layer, &KernelOptions::map_layer});
 
   // Into the libc of this program, for one process.
   Probe AttachCalls(int32_t pid) {

@@ -23,7 +23,8 @@ constexpr KernelOptions kSwitchStacks = {.heap_layer = false,
                                          .malloc_layer = false,
                                          .cpu_layer = false,
                                          .disk_layer = false,
-                                         .waker_layer = false};
+                                         .waker_layer = false,
+                                         .visits_all = true};
 constexpr int kNaps = 40;
 static_assert(kNaps < PROFD_SWITCH_STACKS);
 

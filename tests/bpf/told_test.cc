@@ -44,8 +44,7 @@ using ::testing::SizeIs;
 
 class ToldKernelTest : public KernelTest {
  protected:
-  static constexpr KernelOptions kTold = {
-      .fault_layer = false, .map_layer = false, .malloc_layer = false, .switch_stack_layer = false};
+  static constexpr KernelOptions kTold = WithLayers({&KernelOptions::heap_layer});
 
   // At both probes, with the arguments of the first as `text` says.
   void Attach(int32_t pid, const std::string& text, bool semaphore = false) {

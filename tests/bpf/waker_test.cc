@@ -30,7 +30,8 @@ constexpr KernelOptions kWakers = {.heap_layer = false,
                                    .map_layer = false,
                                    .malloc_layer = false,
                                    .cpu_layer = false,
-                                   .switch_stack_layer = false};
+                                   .switch_stack_layer = false,
+                                   .visits_all = true};
 constexpr int64_t kTickWeight = 10 * kMillisecond;
 
 std::string NameIn(const StackTrace& waker, size_t frame) {

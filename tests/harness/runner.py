@@ -208,9 +208,11 @@ class Execution:
                    if allocator["allocator"] == "glibc")
 
     @staticmethod
-    def mappings_watched(status, _):
-        return any(layer["name"] == "mappings" and layer["on"] and not layer["note"]
-                   for layer in status["layers"])
+    def mappings_watched(status, pid):
+        # Its note counts the processes that profd knows: this one is known once its libc was found.
+        libcs = [allocator for allocator in status["allocators"] if allocator["allocator"] == "glibc"]
+        return (not libcs or any(pid in libc["pids"] for libc in libcs)) and any(
+            layer["name"] == "mappings" and layer["on"] and not layer["note"] for layer in status["layers"])
 
     def run(self):
         for target in self.targets:
