@@ -99,9 +99,7 @@ class KernelTest : public ::testing::Test {
  protected:
   // What is always loaded, and the layer of switches.
   static constexpr KernelOptions kCore = WithLayers({&KernelOptions::switch_layer}, true);
-  // The disk layer alone.
-  static constexpr KernelOptions kDisk =
-      WithLayers({&KernelOptions::disk_layer, &KernelOptions::waker_layer});
+  static constexpr KernelOptions kDisk = WithLayers({&KernelOptions::disk_layer});
 
   static KernelOptions WithSwitch(bool on) {
     KernelOptions options = kCore;

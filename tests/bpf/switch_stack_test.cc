@@ -17,14 +17,8 @@ namespace {
 
 using ::testing::IsEmpty;
 
-constexpr KernelOptions kSwitchStacks = {.heap_layer = false,
-                                         .fault_layer = false,
-                                         .map_layer = false,
-                                         .malloc_layer = false,
-                                         .cpu_layer = false,
-                                         .disk_layer = false,
-                                         .waker_layer = false,
-                                         .visits_all = true};
+constexpr KernelOptions kSwitchStacks =
+    WithLayers({&KernelOptions::switch_layer, &KernelOptions::switch_stack_layer}, true);
 constexpr int kNaps = 40;
 static_assert(kNaps < PROFD_SWITCH_STACKS);
 

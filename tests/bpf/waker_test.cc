@@ -25,13 +25,8 @@ namespace {
 using ::testing::Each;
 using ::testing::IsEmpty;
 
-constexpr KernelOptions kWakers = {.heap_layer = false,
-                                   .fault_layer = false,
-                                   .map_layer = false,
-                                   .malloc_layer = false,
-                                   .cpu_layer = false,
-                                   .switch_stack_layer = false,
-                                   .visits_all = true};
+constexpr KernelOptions kWakers = WithLayers(
+    {&KernelOptions::switch_layer, &KernelOptions::disk_layer, &KernelOptions::waker_layer}, true);
 constexpr int64_t kTickWeight = 10 * kMillisecond;
 
 std::string NameIn(const StackTrace& waker, size_t frame) {

@@ -16,6 +16,8 @@ WAITS = 0.25
 # odd times where it does.
 CAN_WAIT = 5
 CANNOT_WAIT = -15
+# The address sanitizer walks the stack at each allocation. For whole stacks in its reports, run the program yourself.
+SHORT_REPORTS = f"malloc_context_size=4:{os.environ.get('ASAN_OPTIONS', '')}"
 # Name of the job, guest of tests/vm/run, left to --all, setting of its scenarios. The oldest kernel lacks most.
 GUESTS = (("guest-6.1", "6.1", False, "linux-6.1"), ("guest-6.12", "6.12", True, "linux-6.12"),
           ("guest-6.1-shipped", "6.1", True, "linux-6.1-shipped"), ("guest-6.12-shipped", "6.12", True, "linux-6.12-shipped"),
@@ -286,8 +288,7 @@ def jobs():
               follows=("guest-kernels", "scenarios", "pidns", "containers", "system", "losses", "servers", "readers",
                        "terminal", "diff", "tidy", "threads", "storms", *(("unit",) if long else ())),
               about=f"scenarios on Linux {version}, emulated, {setting}") for name, version, long, setting in GUESTS),
-        # A report shows few of the calls that allocated: each is walked at every allocation. Run the program for all of them.
-        Job("unit", gtest("unit", "build/asan/unit_tests", shards=2, environment={"ASAN_OPTIONS": f"malloc_context_size=4:{os.environ.get('ASAN_OPTIONS', '')}"}), after=("asan-build",), follows=("storms", "threads"),
+        Job("unit", gtest("unit", "build/asan/unit_tests", shards=2, environment={"ASAN_OPTIONS": SHORT_REPORTS}), after=("asan-build",), follows=("storms", "threads"),
             cpus=1, nice=CAN_WAIT, about="unit tests, under address and UB sanitizers"),
         Job("replay", replay, after=("asan-build",), cpus=1, about="fuzzers over their seeds"),
         Job("threads", gtest("threads", "build/tsan/thread_tests", environment={
