@@ -40,6 +40,12 @@ static __noinline int take_place(struct profd_thread *thread, u32 reason)
 	return number;
 }
 
+/* Neither static nor inlined: the verifier would follow what is done with each bucket. */
+__noinline u32 bucket_of(s64 ns)
+{
+	return profd_duration_bucket(ns);
+}
+
 static __always_inline void add_duration(struct profd_thread *thread, u32 number, s64 ns)
 {
 	struct profd_durations *place;
@@ -58,7 +64,7 @@ static __always_inline void add_duration(struct profd_thread *thread, u32 number
 	} else if ((u64)ns > place->longest[parity]) {
 		place->longest[parity] = ns;
 	}
-	bucket = profd_duration_bucket(ns);
+	bucket = bucket_of(ns);
 	barrier_var(bucket);
 	if (bucket < PROFD_DURATION_BUCKETS)
 		place->counts[bucket]++;

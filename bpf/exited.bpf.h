@@ -57,7 +57,7 @@ enum closing {
 	CLOSING_COUNT = 4,
 };
 
-/* Where a record for `last_records` is put together, by enum closing. */
+/* Where a last record is put together, by enum closing. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, CLOSING_COUNT);
@@ -108,13 +108,6 @@ static __always_inline struct profd_exited *exited_of(struct profd_thread *threa
 	return bpf_map_lookup_elem(&exited_rest, &target);
 }
 
-static __always_inline void add_reason(struct profd_exited *exited, struct profd_ledger *ledger,
-				       u32 reason)
-{
-	add_to(&exited->reasons[reason].ns, ledger->reasons[reason].ns);
-	add_to(&exited->reasons[reason].count, ledger->reasons[reason].count);
-}
-
 /* How long it was watched where no ledger tells: until its exit began, and as long as it ran after
  * that.
  */
@@ -127,50 +120,86 @@ static __always_inline u64 watched_for(struct task_struct *task, struct profd_th
 	return watched > (s64)busy ? watched : busy;
 }
 
+/* A whole life, but for its waits. */
+struct life {
+	u64 attributed; /* 1: its ledger has all of it */
+	u64 unattributed; /* else this, ns */
+	u64 ran, queued; /* ns */
+	u64 nvcsw, nivcsw;
+	u64 min_flt, maj_flt;
+	u64 read_bytes, write_bytes;
+};
+
+/* Adds a ledger; lives on the stack. */
+struct folding {
+	struct profd_exited *exited;
+	const struct profd_ledger *ledger;
+};
+
+static long fold_reason(u32 reason, struct folding *folding)
+{
+	const struct profd_reason_total *from;
+	struct profd_reason_total *to;
+
+	barrier_var(reason); /* the mask comes last, where the verifier sees it */
+	reason &= PROFD_REASON_COUNT - 1;
+	from = &folding->ledger->reasons[reason];
+	to = &folding->exited->reasons[reason];
+	add_to(&to->ns, from->ns);
+	add_to(&to->count, from->count);
+	return 0;
+}
+
+/* Adds a life to those of its process. Neither static nor inlined: the verifier would follow it for
+ * each table that an entry can be in.
+ */
+__noinline int add_life(struct profd_exited *exited, const struct profd_ledger *ledger,
+			const struct life *life)
+{
+	struct folding folding = {.exited = exited, .ledger = ledger};
+
+	if (!exited || !ledger || !life)
+		return 0;
+	_Static_assert(PROFD_REASON_COUNT == 16, "a power of 2");
+	add_to(&exited->threads, 1);
+	if (life->attributed)
+		bpf_loop(PROFD_REASON_COUNT, fold_reason, &folding, 0);
+	add_to(&exited->unattributed, life->unattributed);
+	add_to(&exited->reasons[PROFD_REASON_RUNQUEUE].ns, life->queued);
+	add_to(&exited->on_cpu, life->ran);
+	add_to(&exited->exec_runtime, life->ran);
+	add_to(&exited->run_delay, life->queued);
+	add_to(&exited->nvcsw, life->nvcsw);
+	add_to(&exited->nivcsw, life->nivcsw);
+	add_to(&exited->min_flt, life->min_flt);
+	add_to(&exited->maj_flt, life->maj_flt);
+	add_to(&exited->read_bytes, life->read_bytes);
+	add_to(&exited->write_bytes, life->write_bytes);
+	return 0;
+}
+
 /* Adds a whole life. Its books began at 0: the daemon knows all threads that it came upon. */
 static __always_inline void fold(struct task_struct *task, struct profd_thread *thread)
 {
-	u64 ran = task->se.sum_exec_runtime - thread->begin_exec;
-	u64 queued = task->sched_info.run_delay - thread->begin_delay;
 	struct profd_exited *exited = exited_of(thread);
-	struct profd_ledger *ledger = &thread->ledger;
+	struct life life = {
+		.attributed = ledger_goes_on(thread) && thread->armed_at <= thread->begin,
+		.ran = task->se.sum_exec_runtime - thread->begin_exec,
+		.queued = task->sched_info.run_delay - thread->begin_delay,
+		.nvcsw = task->nvcsw,
+		.nivcsw = task->nivcsw,
+		.min_flt = task->min_flt,
+		.maj_flt = task->maj_flt,
+	};
 
-	if (!exited)
-		return;
-	add_to(&exited->threads, 1);
-	if (ledger_goes_on(thread) && thread->armed_at <= thread->begin) {
-		_Static_assert(PROFD_REASON_COUNT == 16, "each reason is added");
-		add_reason(exited, ledger, 0);
-		add_reason(exited, ledger, 1);
-		add_reason(exited, ledger, 2);
-		add_reason(exited, ledger, 3);
-		add_reason(exited, ledger, 4);
-		add_reason(exited, ledger, 5);
-		add_reason(exited, ledger, 6);
-		add_reason(exited, ledger, 7);
-		add_reason(exited, ledger, 8);
-		add_reason(exited, ledger, 9);
-		add_reason(exited, ledger, 10);
-		add_reason(exited, ledger, 11);
-		add_reason(exited, ledger, 12);
-		add_reason(exited, ledger, 13);
-		add_reason(exited, ledger, 14);
-		add_reason(exited, ledger, 15);
-	} else {
-		add_to(&exited->unattributed, watched_for(task, thread) - ran - queued);
-	}
-	add_to(&exited->reasons[PROFD_REASON_RUNQUEUE].ns, queued);
-	add_to(&exited->on_cpu, ran);
-	add_to(&exited->exec_runtime, ran);
-	add_to(&exited->run_delay, queued);
-	add_to(&exited->nvcsw, task->nvcsw);
-	add_to(&exited->nivcsw, task->nivcsw);
-	add_to(&exited->min_flt, task->min_flt);
-	add_to(&exited->maj_flt, task->maj_flt);
+	if (!life.attributed)
+		life.unattributed = watched_for(task, thread) - life.ran - life.queued;
 	if (bpf_core_field_exists(struct task_struct, ioac)) {
-		add_to(&exited->read_bytes, task->ioac.read_bytes);
-		add_to(&exited->write_bytes, task->ioac.write_bytes);
+		life.read_bytes = task->ioac.read_bytes;
+		life.write_bytes = task->ioac.write_bytes;
 	}
+	if (exited)
+		add_life(exited, &thread->ledger, &life);
 }
 
 static __always_inline void read_last(struct profd_thread_record *record, u32 type,
@@ -191,28 +220,20 @@ static __always_inline void read_last(struct profd_thread_record *record, u32 ty
 	record->clock = thread->begin_clock + watched;
 }
 
-/* Hands over the account of a known thread. */
-static __always_inline bool tell_last(u32 type, struct task_struct *task,
-				      struct profd_thread *thread)
-{
-	struct profd_thread_record *record = bpf_ringbuf_reserve(&events, sizeof(*record), 0);
-
-	if (!record)
-		return false;
-	read_last(record, type, task, thread);
-	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
-	return true;
-}
-
-/* Keeps it for the daemon where the ring has no room. */
-static __always_inline void keep_last(struct task_struct *task, struct profd_thread *thread,
-				      u32 closing)
+/* Hands over the account of a known thread. Where the ring has no room, the last one is kept for
+ * the daemon.
+ */
+static __always_inline void tell_last(u32 type, struct task_struct *task,
+				      struct profd_thread *thread, u32 closing)
 {
 	struct profd_thread_record *record = bpf_map_lookup_elem(&last_scratch, &closing);
 
 	if (!record)
 		return;
-	read_last(record, PROFD_RECORD_DEAD, task, thread);
+	read_last(record, type, task, thread);
+	if (!bpf_ringbuf_output(&events, record, sizeof(*record), BPF_RB_NO_WAKEUP) ||
+	    type != PROFD_RECORD_DEAD)
+		return;
 	if (bpf_map_update_elem(&last_records, &thread->thread_id, record, BPF_ANY))
 		lose(PROFD_LOSS_RING_FULL_EXIT, 1);
 	else
@@ -235,8 +256,8 @@ static __noinline int close_account(struct task_struct *task, struct profd_threa
 	if (fate != PROFD_FATE_KNOWN)
 		return 0;
 	fate = __sync_val_compare_and_swap(&thread->fate, PROFD_FATE_KNOWN, PROFD_FATE_TOLD);
-	if (fate == PROFD_FATE_KNOWN && !tell_last(PROFD_RECORD_DEAD, task, thread))
-		keep_last(task, thread, closing);
+	if (fate == PROFD_FATE_KNOWN)
+		tell_last(PROFD_RECORD_DEAD, task, thread, closing);
 	return 0;
 }
 

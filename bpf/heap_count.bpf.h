@@ -1,4 +1,5 @@
-/* Counters of memory events by stack, in two epochs. Threads count at any time. */
+/* Counters of memory events by the stack they come from, in two epochs. Threads count at any time.
+ */
 #ifndef PROFD_BPF_HEAP_COUNT_BPF_H_
 #define PROFD_BPF_HEAP_COUNT_BPF_H_
 
@@ -6,6 +7,7 @@
 #include <bpf/bpf_helpers.h>
 #include "abi.h"
 #include "aggregate.bpf.h"
+#include "own_walk.bpf.h"
 
 /* The two epochs. */
 struct counter_table heap_even SEC(".maps") __weak;
@@ -16,10 +18,27 @@ struct counter_table heap_odd SEC(".maps") __weak;
  */
 profd_u32 heap_epoch __weak;
 
-/* Between take_walk and drop_walk only. False when the table is full. */
-static __always_inline bool count_heap(struct profd_sample_key *key, u64 weight)
+enum heap_count {
+	HEAP_COUNTED,
+	HEAP_BUSY, /* no memory for the walk */
+	HEAP_FULL, /* walked, but the table has no room */
+};
+
+/* Walks from a probe and counts the stack, as one that stands for this weight. `at_entry`: the
+ * probe is at a function's first instruction.
+ */
+static __always_inline enum heap_count
+count_heap(struct pt_regs *regs, struct profd_sample_key *key, bool at_entry, u64 weight)
 {
-	return heap_epoch ? count_in(&heap_odd, key, weight) : count_in(&heap_even, key, weight);
+	bool counted;
+	u32 slot;
+
+	if (!take_walk(&slot))
+		return HEAP_BUSY;
+	key->stack = own_stack_in(slot, regs->ip, regs->sp, regs->bp, at_entry);
+	counted = heap_epoch ? count_in(&heap_odd, key, weight) : count_in(&heap_even, key, weight);
+	drop_walk(slot);
+	return counted ? HEAP_COUNTED : HEAP_FULL;
 }
 
 #endif /* PROFD_BPF_HEAP_COUNT_BPF_H_ */

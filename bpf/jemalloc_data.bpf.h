@@ -191,18 +191,35 @@ static __always_inline bool is_counter(struct profd_heap_counter *counter, u64 a
 	return counter->address == address || !counter->address;
 }
 
+/* Which of a thread's counters is at an address, or which free one it can have; else
+ * PROFD_HEAP_COUNTERS. Neither static nor inlined: the verifier would follow what is done with each
+ * of them.
+ */
+__noinline u32 number_of_counter(struct profd_heap *heap, u64 address)
+{
+	if (!heap)
+		return PROFD_HEAP_COUNTERS;
+	_Static_assert(PROFD_HEAP_COUNTERS == 4, "each counter is looked at");
+	if (is_counter(&heap->counters[0], address))
+		return 0;
+	if (is_counter(&heap->counters[1], address))
+		return 1;
+	if (is_counter(&heap->counters[2], address))
+		return 2;
+	if (is_counter(&heap->counters[3], address))
+		return 3;
+	return PROFD_HEAP_COUNTERS;
+}
+
+/* The counter at that address, or a place for it. NULL when a thread has more of them than fit. */
 /* The counter at that address, or a place for it. NULL when a thread has more of them than fit. */
 static __always_inline struct profd_heap_counter *counter_of(struct profd_heap *heap, u64 address)
 {
-	if (is_counter(&heap->counters[0], address))
-		return &heap->counters[0];
-	if (is_counter(&heap->counters[1], address))
-		return &heap->counters[1];
-	if (is_counter(&heap->counters[2], address))
-		return &heap->counters[2];
-	if (is_counter(&heap->counters[3], address))
-		return &heap->counters[3];
-	return NULL;
+	u32 number = number_of_counter(heap, address);
+
+	barrier_var(number); /* the mask comes last, where the verifier sees it */
+	return number < PROFD_HEAP_COUNTERS ? &heap->counters[number & (PROFD_HEAP_COUNTERS - 1)]
+					    : NULL;
 }
 
 /* Whether nothing can have gone by unseen for want of a probe since the counter's last event. */

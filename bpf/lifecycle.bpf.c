@@ -73,7 +73,7 @@ int BPF_PROG(on_exit, struct task_struct *task)
 			      &untrusted(task)->group_leader->comm);
 	thread->exit_at = bpf_ktime_get_ns();
 	if (!ledger_goes_on(thread) && is_known(thread))
-		tell_last(PROFD_RECORD_EXITING, task, thread);
+		tell_last(PROFD_RECORD_EXITING, task, thread, CLOSING_EXIT);
 	return 0;
 }
 

@@ -20,7 +20,7 @@
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 8192);
-	__type(key, struct mapping_place);
+	__type(key, u64); /* place_of_mapping */
 	__type(value, struct shared_mapping);
 } shared_mappings SEC(".maps") __weak;
 
@@ -62,9 +62,15 @@ static __always_inline void name_space(struct walk *walk, struct task_struct *ta
 		1;
 }
 
+/* Where a mapping is remembered. Others may have the same place. */
+static __always_inline u64 place_of_mapping(u64 space, u64 address)
+{
+	return mix(space, address >> MAPPING_REGION_BITS);
+}
+
 static __always_inline struct cached_mapping *cached_mapping(struct walk *walk, u64 address)
 {
-	u32 slot = (u32)(mix(walk->space, address >> MAPPING_REGION_BITS) >> 32);
+	u32 slot = (u32)(place_of_mapping(walk->space, address) >> 32);
 
 	barrier_var(slot); /* the mask comes last, where the verifier sees it */
 	return &walk->mappings[slot & (MAPPING_CACHE - 1)];
@@ -139,24 +145,60 @@ static long on_vma(struct task_struct *task, struct vm_area_struct *vma, struct 
 	return 0;
 }
 
-/* A mapping lookup that is retried while others hold the lock. Small, because little of the BPF
- * stack is left.
- */
-struct lookup {
-	struct walker *walker;
-	struct mapping *mapping;
-	s64 address; /* afterwards the error, if any */
+#define EBUSY 16
+
+/* A question to the kernel about the current thread. Small, because little of the BPF stack is
+ * left. */
+struct question {
+	u64 address;
+	struct mapping *mapping; /* the answer */
+	s64 error;
 };
 
-static long look_again(u32 index, struct lookup *lookup)
+static long ask_once(u32 index, struct question *question)
 {
-	long error =
-		bpf_find_vma(lookup->walker->task, lookup->address, on_vma, lookup->mapping, 0);
+	question->error = bpf_find_vma(bpf_get_current_task_btf(), question->address, on_vma,
+				       question->mapping, 0);
+	return question->error != -EBUSY;
+}
 
-	if (error == -16 /* EBUSY */ && index + 1 < BUSY_LOOKUPS)
-		return 0;
-	lookup->address = error;
-	return 1;
+/* Asks the kernel for the mapping of an address of the current thread, and again while others hold
+ * the lock, unless in a hurry. Returns 0 or an error.
+ *
+ * Neither static nor inlined: the verifier follows the answer in each state in which it is asked
+ * for.
+ */
+__noinline int ask_own_mapping(u64 address, struct mapping *mapping, u32 hurried)
+{
+	struct mapping answer = {};
+	struct question question = {.address = address, .mapping = &answer};
+
+	bpf_loop(hurried ? 1 : BUSY_LOOKUPS, ask_once, &question, 0);
+	if (mapping)
+		*mapping = answer;
+	return question.error;
+}
+
+/* The same within a walk, for walk->found. From outside nobody is patient. */
+static __always_inline int ask_mapping(struct walker *walker, u64 address, u32 changes, bool own)
+{
+	struct walk *walk = walker->walk;
+	bool known = walk->in_cache || walk->in_shared;
+	struct mapping answer = {}; /* on the stack: older kernels want it so */
+	int error;
+
+	if (!own) {
+		error = bpf_find_vma(walker->task, address, on_vma, &answer, 0);
+		walk->found = answer;
+		return error;
+	}
+	/* Where the kernel does not count changes, an interrupt saves its one question for a
+	 * mapping that nobody found yet. Otherwise the innermost one would use it up each time.
+	 */
+	if (walk->in_interrupt && changes == NO_COUNT && known &&
+	    bpf_get_prandom_u32() % TRUSTED_LOOKUPS)
+		return -EBUSY;
+	return ask_own_mapping(address, &walk->found, walk->hurried || known);
 }
 
 /* Continues with a cached mapping. */
@@ -169,33 +211,50 @@ static __always_inline void use_mapping(struct walk *walk, struct cached_mapping
 	walk->map_state = entry->state;
 }
 
-static __always_inline u64 check_mapping(struct cached_mapping *entry)
+static __always_inline u64 check_mapping(const struct cached_mapping *entry)
 {
 	u64 sum = mix(mix(mix(entry->space, entry->start), entry->end), entry->file_offset);
 
 	return mix(mix(sum, (u64)entry->changes << 32 | entry->module_id), entry->state);
 }
 
-/* What another walk found. It may be older than the last change. */
-static __always_inline bool find_shared(struct walk *walk, u64 address)
+/* What another walk found. It may be older than the last change. Neither static nor inlined, like
+ * all that needs a key of `shared_mappings`: little of the BPF stack is left.
+ */
+__noinline int find_shared(struct walk *walk, u64 address)
 {
 	struct shared_mapping *found;
+	u64 place;
 
-	walk->place.space = walk->space;
-	walk->place.region = address >> MAPPING_REGION_BITS;
-	found = bpf_map_lookup_elem(&shared_mappings, &walk->place);
+	if (!walk)
+		return 0;
+	place = place_of_mapping(walk->space, address);
+	found = bpf_map_lookup_elem(&shared_mappings, &place);
 	if (!found)
-		return false;
+		return 0;
 	walk->shared = *found;
 	return is_cached(walk, &walk->shared.mapping, CACHED_CODE, address) &&
 	       walk->shared.check == check_mapping(&walk->shared.mapping);
 }
 
-/* Caches the mapping that was just found, unless the mappings have changed since. `walk->place` is
- * where it was looked for.
+/* Lets other walks find a mapping. Without room, or while another walk writes, they do not. */
+__noinline int share_mapping(const struct cached_mapping *entry, u64 address)
+{
+	struct shared_mapping shared;
+	u64 place;
+
+	if (!entry)
+		return 0;
+	place = place_of_mapping(entry->space, address);
+	shared.mapping = *entry;
+	shared.check = check_mapping(entry);
+	return bpf_map_update_elem(&shared_mappings, &place, &shared, BPF_ANY);
+}
+
+/* Caches the mapping of an address, which was just found, unless the mappings have changed since.
  */
 static __always_inline void cache_mapping(struct walker *walker, struct cached_mapping *entry,
-					  u32 changes)
+					  u64 address, u32 changes)
 {
 	struct walk *walk = walker->walk;
 
@@ -209,10 +268,7 @@ static __always_inline void cache_mapping(struct walker *walker, struct cached_m
 	entry->module_id = walk->map_module;
 	entry->state = walk->map_state;
 	entry->kind = CACHED_CODE;
-	/* Without room, or while another walk writes, it is found again. */
-	walk->shared.mapping = *entry;
-	walk->shared.check = check_mapping(entry);
-	bpf_map_update_elem(&shared_mappings, &walk->place, &walk->shared, BPF_ANY);
+	share_mapping(entry, address);
 }
 
 /* Continues with what walks have found before, if the mappings have not changed since. */
@@ -234,15 +290,15 @@ static __always_inline bool recall_mapping(struct walk *walk, struct cached_mapp
 	return false;
 }
 
-/* Finds the mapping of an address. False ends the walk; walk->result says why. */
-static __always_inline bool locate(struct walker *walker, u64 address)
+/* Finds the mapping of an address. False ends the walk; walk->result says why. `own`: the task is
+ * the current thread.
+ */
+static __always_inline bool locate(struct walker *walker, u64 address, bool own)
 {
 	struct walk *walk = walker->walk;
 	struct cached_mapping *entry = cached_mapping(walk, address);
 	u32 changes = changes_of(walker->task);
-	struct mapping mapping = {};
-	struct known_module module = {.state = PROFD_MODULE_NO_RULES};
-	long error;
+	int error;
 
 	if (address >= walk->map_start && address < walk->map_end)
 		return true;
@@ -250,51 +306,35 @@ static __always_inline bool locate(struct walker *walker, u64 address)
 		return true;
 	/* The verifier follows the rest in every state that it can tell apart. */
 	barrier();
-	/* Where the kernel does not count changes, an interrupt saves its one question for a
-	 * mapping that nobody found yet. Otherwise the innermost one would use it up each time.
-	 */
-	if (walk->in_interrupt && changes == NO_COUNT && (walk->in_cache || walk->in_shared) &&
-	    bpf_get_prandom_u32() % TRUSTED_LOOKUPS)
-		error = -16;
-	else
-		error = bpf_find_vma(walker->task, address, on_vma, &mapping, 0);
+	error = ask_mapping(walker, address, changes, own);
 	barrier();
 	/* The map is locked. A cached entry may be older than the last change, but it is wrong
 	 * only if other code was mapped in its place.
 	 */
-	if (error == -16 /* EBUSY */ && walk->in_cache) {
+	if (error == -EBUSY && walk->in_cache) {
 		use_mapping(walk, entry);
 		return true;
 	}
-	if (error == -16 /* EBUSY */ && walk->in_shared) {
+	if (error == -EBUSY && walk->in_shared) {
 		use_mapping(walk, &walk->shared.mapping);
 		return true;
 	}
-	if (error == -16 /* EBUSY */ && !walk->hurried) {
-		struct lookup lookup = {
-			.walker = walker,
-			.mapping = &mapping,
-			.address = address,
-		};
-
-		bpf_loop(BUSY_LOOKUPS, look_again, &lookup, 0);
-		error = lookup.address;
-	}
 	if (error) {
-		walk->result =
-			error == -16 /* EBUSY */ ? PROFD_WALK_MAP_BUSY : PROFD_WALK_NOT_MAPPED;
+		walk->result = error == -EBUSY ? PROFD_WALK_MAP_BUSY : PROFD_WALK_NOT_MAPPED;
 		return false;
 	}
-	walk->map_start = mapping.start;
-	walk->map_end = mapping.end;
-	walk->map_offset = mapping.file_offset;
-	if (mapping.key.ino && !find_module(walker->task, &mapping, &module)) {
+	walk->map_start = walk->found.start;
+	walk->map_end = walk->found.end;
+	walk->map_offset = walk->found.file_offset;
+	walk->known.module_id = 0;
+	walk->known.state = PROFD_MODULE_NO_RULES;
+	if (walk->found.key.ino && !find_module(walker->task, &walk->found, &walk->known)) {
 		walk->result = PROFD_WALK_RULES_PENDING;
 		return false;
 	}
-	walk->map_module = module.module_id;
-	walk->map_state = module.state;
-	cache_mapping(walker, entry, changes);
+	walk->map_module = walk->known.module_id;
+	walk->map_state = walk->known.state;
+	cache_mapping(walker, entry, address, changes);
 	return true;
 }
 

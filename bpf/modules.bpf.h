@@ -10,6 +10,7 @@
 #include "loss.bpf.h"
 #include "ring_news.bpf.h"
 #include "target.bpf.h"
+#include "walk.bpf.h"
 
 /* Known files; sized by the daemon. Ids are given here; the daemon fills in the state once it has
  * rules, and takes out what no target maps any more when room is needed. An entry may be given to
@@ -68,14 +69,6 @@ static __always_inline bool is_map_locked(struct mm_struct *mm)
 	       ((volatile struct mm_struct *)mm)->mmap_lock.count.counter & WRITER_LOCKED;
 }
 
-/* Where an address lies, as bpf_find_vma tells it. Lives on the stack: older kernels want it so. */
-struct mapping {
-	u64 start;
-	u64 end;
-	u64 file_offset; /* bytes, of start */
-	struct profd_module_key key; /* ino 0: neither a file nor the vDSO */
-};
-
 /* Programs of 32 bits have another vDSO, below this address. */
 #define LEAST_VDSO (1ULL << 32)
 
@@ -133,88 +126,105 @@ static __always_inline void describe_mapping(struct vm_area_struct *vma, struct 
 	}
 }
 
-/* Tells the daemon of a mapping whose file needs rules. */
-static __always_inline bool announce_module(struct task_struct *task, struct mapping *mapping)
+/* Tells the daemon of a mapping whose file needs rules, of a process with this pid. Neither static
+ * nor inlined, like all that walks have in common: the verifier follows it once.
+ */
+__noinline int announce_module(struct mapping *mapping, int pid)
 {
-	struct profd_module_record *record = bpf_ringbuf_reserve(&events, sizeof(*record), 0);
+	struct profd_module_record *record;
+	struct profd_module *module;
+	struct profd_module_key key;
 
+	if (!mapping)
+		return 0;
+	key = mapping->key;
+	module = bpf_map_lookup_elem(&modules, &key);
+	if (!module)
+		return 0;
+	record = bpf_ringbuf_reserve(&events, sizeof(*record), 0);
 	if (!record) {
 		lose(PROFD_LOSS_RING_FULL_EVENT, 1);
-		return false;
+		return 0;
 	}
 	record->type = PROFD_RECORD_MODULE;
-	record->pid = visible_pid(untrusted(task)->group_leader);
-	record->key = mapping->key;
+	record->pid = pid;
+	record->key = key;
 	record->start = mapping->start;
 	record->end = mapping->end;
 	record->file_offset = mapping->file_offset;
 	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
+	module->announced = 1;
 	tell_ring_news();
-	return true;
+	return 0;
 }
 
-/* What is known of a file. */
-struct known_module {
-	u32 module_id; /* 0: the table is full */
-	u32 state;
-	u32 watch;
-};
-
-/* Makes an entry for a file without one and announces it. Who comes second, on another CPU, makes
- * none.
- */
-static __always_inline void add_module(struct task_struct *task, struct mapping *mapping)
+/* Makes an entry for a file without one. Who comes second, on another CPU, makes none. */
+static __always_inline struct profd_module *add_module(struct profd_module_key *key)
 {
 	struct profd_module *module;
 	u32 id;
 
-	if (bpf_map_update_elem(&modules, &mapping->key, (void *)&unnamed_module, BPF_NOEXIST))
-		return;
-	module = bpf_map_lookup_elem(&modules, &mapping->key);
+	if (bpf_map_update_elem(&modules, key, (void *)&unnamed_module, BPF_NOEXIST))
+		return NULL;
+	module = bpf_map_lookup_elem(&modules, key);
 	if (!module)
-		return;
+		return NULL;
 	id = __sync_fetch_and_add(&next_module_id, 1) + 1;
 	module->used = module_clock;
-	module->check = profd_module_check(&mapping->key, id, PROFD_MODULE_PENDING);
+	module->check = profd_module_check(key, id, PROFD_MODULE_PENDING);
 	barrier();
 	module->module_id = id;
 	__sync_fetch_and_add(&modules_in_use, 1);
-	module->announced = announce_module(task, mapping);
+	return module;
 }
 
-/* The module of a mapping with a key. False: another CPU makes its entry right now, or it was just
+/* The module of a mapping with a key. 0: another CPU makes its entry right now, or it was just
  * removed; look again later.
  */
-static __always_inline bool find_module(struct task_struct *task, struct mapping *mapping,
-					struct known_module *known)
+__noinline int look_up_module(struct mapping *mapping, struct known_module *known)
 {
-	struct profd_module *module = bpf_map_lookup_elem(&modules, &mapping->key);
+	struct profd_module_key key;
+	struct profd_module *module;
 	u64 check;
 
+	if (!mapping || !known)
+		return 0;
+	key = mapping->key; /* 6.1 takes no key that it was given */
+	module = bpf_map_lookup_elem(&modules, &key);
 	known->module_id = 0;
 	known->state = PROFD_MODULE_NO_RULES;
 	known->watch = 0;
+	known->announced = 1;
 	if (!module) {
 		if (modules_in_use >= max_modules || next_module_id >= PROFD_MAX_MODULE_ID) {
 			lose(PROFD_LOSS_MODULES_FULL, 1);
-			return true;
+			return 1;
 		}
-		add_module(task, mapping);
-		module = bpf_map_lookup_elem(&modules, &mapping->key);
+		module = add_module(&key);
 		if (!module)
-			return false;
-	} else if (!module->announced && module->module_id) {
-		module->announced = announce_module(task, mapping);
+			return 0;
 	}
 	if (module->used != module_clock)
 		module->used = module_clock;
 	known->module_id = module->module_id;
 	known->state = module->state;
 	known->watch = module->watch;
+	known->announced = module->announced || !module->module_id;
 	barrier();
 	check = *(volatile u64 *)&module->check;
 	return known->module_id &&
-	       check == profd_module_check(&mapping->key, known->module_id, known->state);
+	       check == profd_module_check(&key, known->module_id, known->state);
+}
+
+/* The same; announces a module that the daemon does not know yet. `task` maps it. */
+static __always_inline bool find_module(struct task_struct *task, struct mapping *mapping,
+					struct known_module *known)
+{
+	bool found = look_up_module(mapping, known);
+
+	if (!known->announced)
+		announce_module(mapping, visible_pid(untrusted(task)->group_leader));
+	return found;
 }
 
 /* A search in a rule table; lives on the stack. */
@@ -255,10 +265,12 @@ static long search_rule(u32 index, struct rule_search *search)
 	return 0;
 }
 
-/* The rule in force at a file offset: that of the last row that does not begin after it. False: the
- * module was removed.
+#define NO_RULES (-1)
+
+/* The rule in force at a file offset: that of the last row that does not begin after it. NO_RULES:
+ * the module was removed. Neither static nor inlined: the verifier follows it once.
  */
-static __always_inline bool find_rule(u32 module_id, u32 offset, u32 *rule)
+__noinline s64 find_rule(u32 module_id, u32 offset)
 {
 	struct rule_search search = {.offset = offset & PROFD_RULE_PAGE_MASK};
 	u32 word = 0, last = offset >> PROFD_RULE_PAGE_BITS;
@@ -268,10 +280,10 @@ static __always_inline bool find_rule(u32 module_id, u32 offset, u32 *rule)
 
 	search.table = bpf_map_lookup_elem(&rule_tables, &module_id);
 	if (!search.table)
-		return false;
+		return NO_RULES;
 	head = bpf_map_lookup_elem(search.table, &word);
 	if (!head || head->module_id != module_id)
-		return false;
+		return NO_RULES;
 	rules = PROFD_RULE_WORD_OF_RULES(head);
 	search.rows = PROFD_RULE_WORD_OF_ROWS(head);
 	if (last > head->last_page) {
@@ -281,15 +293,15 @@ static __always_inline bool find_rule(u32 module_id, u32 offset, u32 *rule)
 	word = PROFD_RULE_WORD_OF_PAGE(last);
 	page = bpf_map_lookup_elem(search.table, &word);
 	if (!page)
-		return false;
+		return NO_RULES;
 	search.low = page->begin;
 	search.high = page->end;
 	bpf_loop(PROFD_RULE_SEARCH_STEPS, search_rule, &search, 0);
 	/* The row before may be in an earlier page. */
-	if (search.low)
-		*rule = half_of(search.table, rules,
-				ROW_RULE(half_of(search.table, search.rows, search.low - 1)));
-	return true;
+	if (!search.low)
+		return PROFD_RULE_NONE;
+	return half_of(search.table, rules,
+		       ROW_RULE(half_of(search.table, search.rows, search.low - 1)));
 }
 
 #endif /* PROFD_BPF_MODULES_BPF_H_ */

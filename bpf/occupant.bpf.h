@@ -190,7 +190,7 @@ __noinline int generalize_occupant(u32 slot)
 }
 
 /* The same, sent. Returns what stands for it as an argument; 0: not known. */
-static __always_inline u64 note_occupant(struct task_struct *task, u64 instant)
+static __noinline u64 note_occupant(struct task_struct *task, u64 instant)
 {
 	struct profd_stack_record *record = find_occupant(task, OBJECT_OF_TICK, instant);
 

@@ -157,10 +157,20 @@ static __always_inline void read_books(struct profd_books *books, struct task_st
 	}
 }
 
-/* Reads what changes at a switch. False when the thread switched meanwhile. */
-static __always_inline bool read_ledger(struct profd_thread_record *record,
-					struct task_struct *task, struct profd_thread *thread)
+/* The reading of an account; lives on the stack. */
+struct reading {
+	struct profd_thread_record *record;
+	struct task_struct *task;
+	struct profd_thread *thread;
+	u64 torn; /* the thread switched meanwhile */
+};
+
+/* Reads what changes at a switch. 1 ends it. */
+static long read_ledger(u32 attempt, struct reading *reading)
 {
+	struct profd_thread_record *record = reading->record;
+	struct profd_thread *thread = reading->thread;
+	struct task_struct *task = reading->task;
 	u32 seq = *(volatile u32 *)&thread->seq;
 
 	barrier();
@@ -171,7 +181,8 @@ static __always_inline bool read_ledger(struct profd_thread_record *record,
 	record->now = bpf_ktime_get_ns();
 	record->clock = record->now - clock_distance;
 	barrier();
-	return !(seq & 1) && seq == *(volatile u32 *)&thread->seq;
+	reading->torn = seq & 1 || seq != *(volatile u32 *)&thread->seq;
+	return !reading->torn;
 }
 
 /* Has the daemon know the thread by its number, which is to come before anything else is told of
@@ -210,12 +221,15 @@ static __always_inline void identify(struct profd_thread_record *record, struct 
 	bpf_probe_read_kernel(record->process, sizeof(record->process), &leader->comm);
 }
 
-/* Copies the histograms that are in use. */
-static __always_inline void read_durations(struct profd_thread_record *record,
-					   struct profd_thread *thread)
+/* Copies the histograms that are in use. Neither static nor inlined: the verifier follows it once.
+ */
+__noinline int read_durations(struct profd_thread_record *record, struct profd_thread *thread)
 {
-	u32 seq = *(volatile u32 *)&thread->seq;
+	u32 seq;
 
+	if (!record || !thread)
+		return 0;
+	seq = *(volatile u32 *)&thread->seq;
 	barrier();
 	record->duration_drain = duration_drain;
 	record->durations[0] = thread->durations[0];
@@ -228,6 +242,7 @@ static __always_inline void read_durations(struct profd_thread_record *record,
 	}
 	barrier();
 	record->durations_torn = seq & 1 || seq != *(volatile u32 *)&thread->seq;
+	return 0;
 }
 
 /* Fills a record with the account as it stands, but for who it is. False when the thread switched
@@ -236,6 +251,8 @@ static __always_inline void read_durations(struct profd_thread_record *record,
 static __always_inline bool read_account(struct profd_thread_record *record, u32 type,
 					 struct task_struct *task, struct profd_thread *thread)
 {
+	struct reading reading = {.record = record, .task = task, .thread = thread, .torn = 1};
+
 	record->type = type;
 	record->target_id = thread->target_id;
 	record->thread_id = thread->thread_id;
@@ -249,9 +266,8 @@ static __always_inline bool read_account(struct profd_thread_record *record, u32
 	record->at_rest = 0;
 	read_durations(record, thread);
 	bpf_probe_read_kernel(record->comm, sizeof(record->comm), &task->comm);
-	/* Not a loop: 6.1 refuses one whose back edge clang lays out as a fall-through. */
-	return read_ledger(record, task, thread) || read_ledger(record, task, thread) ||
-	       read_ledger(record, task, thread) || read_ledger(record, task, thread);
+	bpf_loop(4, read_ledger, &reading, 0);
+	return !reading.torn;
 }
 
 #endif /* PROFD_BPF_TARGET_BPF_H_ */

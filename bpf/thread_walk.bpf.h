@@ -83,8 +83,10 @@ static __always_inline bool walk_thread(struct sampling *sampling)
 	return !walk->torn;
 }
 
-/* Says in which wait the thread is. False when it runs. */
-static __always_inline bool look_at(struct sampling *sampling)
+/* Says in which wait the thread is. False when it runs. Not inlined: the verifier would follow what
+ * comes after it for each way through it.
+ */
+static __noinline bool look_at(struct sampling *sampling)
 {
 	struct task_struct *task = sampling->task;
 	struct profd_visit *found = sampling->found;

@@ -35,8 +35,10 @@ static __always_inline bool still_waits(struct walker *walker)
 	return !walker->task->on_cpu && switches_of(walker->task) == walker->walk->switches;
 }
 
-/* Reads the stack from `start` to the end of its page: a page is present or not. */
-static __always_inline bool fill_window(struct walker *walker, u64 start)
+/* Reads the stack from `start` to the end of its page: a page is present or not. Not inlined, as it
+ * is called in several places and little of the BPF stack is left.
+ */
+static __noinline bool fill_window(struct walker *walker, u64 start)
 {
 	struct walk *walk = walker->walk;
 	u64 size = STACK_PAGE - (start & (STACK_PAGE - 1));
@@ -81,6 +83,7 @@ static __always_inline bool recall_rule(struct walk *walk, u64 offset, u32 *rule
 {
 	u64 frame = PROFD_FRAME(walk->map_module, offset);
 	u32 slot = (u32)(mix(0, frame) >> 32);
+	s64 found;
 
 	*rule = PROFD_RULE_NONE;
 	if (offset > PROFD_FRAME_OFFSET_MASK)
@@ -91,8 +94,10 @@ static __always_inline bool recall_rule(struct walk *walk, u64 offset, u32 *rule
 		*rule = (u32)walk->rules[slot].rule;
 		return true;
 	}
-	if (!find_rule(walk->map_module, offset, rule))
+	found = find_rule(walk->map_module, offset);
+	if (found == NO_RULES)
 		return false;
+	*rule = (u32)found;
 	walk->rules[slot].frame = frame;
 	walk->rules[slot].rule = *rule;
 	return true;
@@ -213,14 +218,11 @@ static __always_inline u64 address_of(struct walk *walk)
 	return walk->exact ? walk->pc : walk->pc - 1;
 }
 
-/* Locates and appends the current frame. False ends the walk; walk->result says why. */
-static __always_inline bool name_frame(struct walker *walker)
+/* Appends the current frame, which was located. False ends the walk; walk->result says why. */
+static __always_inline bool name_frame(struct walk *walk)
 {
-	struct walk *walk = walker->walk;
 	u64 frame, offset;
 
-	if (!locate(walker, address_of(walk)))
-		return false;
 	frame = walk->pc & ~PROFD_FRAME_IN_FILE;
 	offset = walk->pc - walk->map_start + walk->map_offset;
 	if (walk->map_module && offset <= PROFD_FRAME_OFFSET_MASK)
@@ -238,48 +240,66 @@ static __always_inline bool name_frame(struct walker *walker)
 /* At a function's first instruction the return address is at the top of the stack. */
 #define ENTRY_RULE PROFD_RULE_PACK(PROFD_RULE_RSP, 1, 0)
 
-/* One frame: appends it, then steps to its caller. 1 ends the walk. */
-static __always_inline long walk_frame(struct walker *walker, enum walk_from from, bool at_entry)
+/* One frame, which was located: appends it, then steps to its caller. False ends the walk. */
+static __always_inline bool leave_frame(struct walker *walker, enum walk_from from)
 {
 	struct walk *walk = walker->walk;
-	u32 rule;
+	u32 rule = PROFD_RULE_NONE;
 
-	if (!name_frame(walker))
-		return 1;
-	rule = PROFD_RULE_NONE;
-	if (at_entry) {
+	if (!name_frame(walk))
+		return false;
+	if (walk->at_entry) {
 		walk->at_entry = 0;
 		rule = ENTRY_RULE;
 	} else if (walk->map_state == PROFD_MODULE_PENDING) {
 		walk->result = PROFD_WALK_RULES_PENDING;
-		return 1;
+		return false;
 	} else if (walk->map_state == PROFD_MODULE_READY &&
 		   !recall_rule(walk, address_of(walk) - walk->map_start + walk->map_offset,
 				&rule)) {
 		/* Its module was removed during the walk. */
 		walk->result = PROFD_WALK_RULES_PENDING;
-		return 1;
+		return false;
 	}
 	if (PROFD_RULE_KIND(rule) == PROFD_RULE_END) {
 		walk->result = PROFD_WALK_COMPLETE;
-		return 1;
+		return false;
 	}
-	return !take_step(walker, rule, from);
+	return take_step(walker, rule, from);
 }
 
-static long walk_frame_own(u32 index, void *walker)
+/* The two halves of a frame of the current thread. Neither static nor inlined: the verifier follows
+ * each once.
+ */
+__noinline int locate_own_frame(struct walk *walk)
 {
-	return walk_frame(walker, WALK_OWN, false);
+	struct walker walker = {.task = bpf_get_current_task_btf(), .walk = walk};
+
+	return walk && locate(&walker, address_of(walk), true);
 }
 
-static long walk_frame_from_entry(u32 index, struct walker *walker)
+__noinline int leave_own_frame(struct walk *walk)
 {
-	return walk_frame(walker, WALK_OWN, walker->walk->at_entry);
+	struct walker walker = {.task = bpf_get_current_task_btf(), .walk = walk};
+
+	return walk && leave_frame(&walker, WALK_OWN);
 }
 
-static long walk_frame_outside(u32 index, void *walker)
+static long walk_own_frame(u32 index, struct walker *walker)
 {
-	return walk_frame(walker, WALK_OUTSIDE, false);
+	int left;
+
+	if (!locate_own_frame(walker->walk))
+		return 1;
+	left = leave_own_frame(walker->walk);
+	barrier_var(left); /* the compiler knows what it can be, the verifier does not */
+	return left ? 0 : 1;
+}
+
+static long walk_outside_frame(u32 index, struct walker *walker)
+{
+	return !locate(walker, address_of(walker->walk), false) ||
+	       !leave_frame(walker, WALK_OUTSIDE);
 }
 
 /* Length of the longest instruction plus one, bytes. */
@@ -323,11 +343,7 @@ static __always_inline void walk_own(struct walker *walker, u64 pc, u64 sp, u64 
 {
 	begin_walk(walker, pc, sp, fp);
 	walker->walk->at_entry = at_entry;
-	/* The verifier follows every way through a frame, for each program. */
-	if (__builtin_constant_p(at_entry) && !at_entry)
-		bpf_loop(PROFD_MAX_USER_FRAMES, walk_frame_own, walker, 0);
-	else
-		bpf_loop(PROFD_MAX_USER_FRAMES, walk_frame_from_entry, walker, 0);
+	bpf_loop(PROFD_MAX_USER_FRAMES, walk_own_frame, walker, 0);
 }
 
 /* Walks from the given registers; one frame of a thread that never ran. Frames are appended to
@@ -338,13 +354,14 @@ static __always_inline void walk_from_outside(struct walker *walker, u64 pc, u64
 	struct walk *walk = walker->walk;
 
 	begin_walk(walker, pc, sp, fp);
+	walk->at_entry = 0;
 	walk->hurried = 1;
 	/* Read the innermost page first. If the thread runs after that, the walk is still valid
 	 * unless it needs more than this page.
 	 */
 	fill_window(walker, walk->bottom);
 	if (!walk->torn)
-		bpf_loop(walk->never_ran ? 1 : PROFD_MAX_USER_FRAMES, walk_frame_outside, walker,
+		bpf_loop(walk->never_ran ? 1 : PROFD_MAX_USER_FRAMES, walk_outside_frame, walker,
 			 0);
 }
 

@@ -40,12 +40,12 @@ static long look_for_end(u32 index, struct end_search *search)
 	return 1;
 }
 
-/* What `count` kernel frames of a waker say. */
-static __always_inline u32 end_of_wait(struct walk *walk, u32 first, u32 count)
+/* What `count` kernel frames of a waker say. Neither static nor inlined, as above. */
+__noinline u32 end_of_wait(struct walk *walk, u32 first, u32 count)
 {
 	struct end_search search = {.walk = walk, .first = first, .end = PROFD_END_WOKEN};
 
-	if (!timeout_end || !signal_end || !count)
+	if (!walk || !timeout_end || !signal_end || !count)
 		return PROFD_END_UNKNOWN;
 	bpf_loop(count, look_for_end, &search, 0);
 	return search.end;

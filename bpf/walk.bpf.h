@@ -10,6 +10,22 @@
 #define RULE_CACHE 512
 #define MAPPING_CACHE 256
 
+/* Where an address lies, as bpf_find_vma tells it. */
+struct mapping {
+	u64 start;
+	u64 end;
+	u64 file_offset; /* bytes, of start */
+	struct profd_module_key key; /* ino 0: neither a file nor the vDSO */
+};
+
+/* What is known of a file. */
+struct known_module {
+	u32 module_id; /* 0: the table is full */
+	u32 state;
+	u32 watch;
+	u32 announced; /* the daemon was told */
+};
+
 /* A cached mapping, valid while the mappings of its address space do not change. */
 enum cached_kind {
 	CACHED_CODE = 1,
@@ -25,11 +41,6 @@ struct cached_mapping {
 	u8 pad[6];
 };
 
-/* Where a walk looks for a mapping that another one found. */
-struct mapping_place {
-	u64 space; /* walk.space */
-	u64 region;
-};
 struct shared_mapping {
 	struct cached_mapping mapping;
 	u64 check; /* its memory may be given to another entry while it is read */
@@ -71,8 +82,9 @@ struct walk {
 	u8 anonymous; /* the page that is touched; known for sure */
 	u8 pad2[4];
 	struct step step;
-	struct mapping_place place; /* of `shared`; here, because little BPF stack is left */
 	struct shared_mapping shared; /* a copy */
+	struct mapping found; /* by the last question to the kernel */
+	struct known_module known; /* of its file */
 	struct profd_stack_record record;
 	u64 window[STACK_PAGE / 8]; /* part of the stack, read on demand */
 	/* Rules found before, by frame: code repeats, and each step of a search is a cache miss. */

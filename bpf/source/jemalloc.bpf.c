@@ -10,7 +10,6 @@
 #include "heap_count.bpf.h"
 #include "jemalloc_data.bpf.h"
 #include "loss.bpf.h"
-#include "own_walk.bpf.h"
 #include "rest.bpf.h"
 #include "target.bpf.h"
 
@@ -23,8 +22,8 @@ static __always_inline bool count_event(struct pt_regs *regs, struct profd_threa
 {
 	struct profd_sample_key key = {.sysno = -1};
 	u64 intervals = (event->total - event->before) / PROFD_HEAP_INTERVAL;
+	enum heap_count outcome;
 	u64 weight;
-	u32 slot;
 
 	if (intervals > 1)
 		key.arg0 = PROFD_HEAP_LARGE_ARGUMENT;
@@ -34,17 +33,14 @@ static __always_inline bool count_event(struct pt_regs *regs, struct profd_threa
 
 	key.thread_id = thread->thread_id;
 	key.kind = event->kind;
-	if (!take_walk(&slot)) {
+	outcome = count_heap(regs, &key, at_entry, weight);
+	if (outcome == HEAP_BUSY)
 		lose(PROFD_LOSS_HEAP_BUSY, 1);
-		return false;
-	}
-	key.stack = own_stack_in(slot, regs->ip, regs->sp, regs->bp, at_entry);
-	if (!count_heap(&key, weight)) {
+	if (outcome == HEAP_FULL) {
 		lose(PROFD_LOSS_HEAP_FULL, 1);
 		lose(PROFD_LOSS_HEAP_FULL_BYTES, weight);
 	}
-	drop_walk(slot);
-	return true;
+	return outcome != HEAP_BUSY;
 }
 
 static __always_inline bool read_event(struct pt_regs *regs, u64 cookie, struct profd_heap *heap,
@@ -192,45 +188,60 @@ static __always_inline void begin_record(struct profd_heap_record *record, struc
  * lies further from the last event than events do is it only if the marks beside it agree, as where
  * no probe stood.
  */
-static __always_inline void read_own(struct profd_heap_counter *counter)
+static long read_own(u32 number, struct profd_heap **heap)
 {
+	struct profd_heap_counter *counter;
 	struct jemalloc_marks marks;
 	u64 total;
 
+	barrier_var(number); /* the mask comes last, where the verifier sees it */
+	counter = &(*heap)->counters[number & (PROFD_HEAP_COUNTERS - 1)];
 	if (!counter->address ||
 	    bpf_probe_read_user(&total, sizeof(total), (void *)counter->current))
-		return;
+		return 0;
 	if (total - counter->total < MAX_TAIL ||
 	    ((s64)(total - counter->total) > 0 &&
 	     !bpf_probe_read_user(&marks, sizeof(marks), (void *)counter->address) &&
 	     are_marks(marks.last_event, marks.next_event) &&
 	     total - marks.last_event < MAX_EVENT_INTERVAL))
 		counter->total = total;
+	return 0;
 }
 
-/* False when it could not be read. Sets `busy` if that may be different in a moment. */
-static __always_inline bool read_outside(struct task_struct *task,
-					 struct profd_heap_counter *counter, u8 *busy)
+/* The reading of a thread's counters; lives on the stack. */
+struct heap_reading {
+	struct task_struct *task;
+	struct profd_heap *heap;
+	u8 incomplete; /* one of them could not be read */
+	u8 busy; /* that may be different in a moment */
+};
+
+static long read_outside(u32 number, struct heap_reading *reading)
 {
 	struct memory_mapping mapping = {};
+	struct profd_heap_counter *counter;
 	u64 total;
 
+	barrier_var(number); /* the mask comes last, where the verifier sees it */
+	counter = &reading->heap->counters[number & (PROFD_HEAP_COUNTERS - 1)];
 	if (!counter->address)
-		return true;
-	if (!is_readable(task, counter->current, busy, &mapping) ||
-	    bpf_copy_from_user_task(&total, sizeof(total), (void *)counter->current, task, 0))
-		return false;
-	counter->total = total;
-	return true;
+		return 0;
+	if (!is_readable(reading->task, counter->current, &reading->busy, &mapping) ||
+	    bpf_copy_from_user_task(&total, sizeof(total), (void *)counter->current, reading->task,
+				    0))
+		reading->incomplete = 1;
+	else
+		counter->total = total;
+	return 0;
 }
 
 /* What a thread that sleeps has allocated and freed without an event that was seen. False when that
- * is not known; sets `busy` if it may be known in a moment.
+ * is not known; sets `busy` if it may be known in a moment. Not inlined: the verifier would follow
+ * what comes after it for each way through it.
  */
-static __always_inline bool look_at_thread_data(struct task_struct *task,
-						struct profd_thread *thread,
-						struct heap_thread *heap_thread,
-						const struct thread_data_place *place, u8 *busy)
+static __noinline bool look_at_thread_data(struct task_struct *task, struct profd_thread *thread,
+					   struct heap_thread *heap_thread,
+					   const struct thread_data_place *place, u8 *busy)
 {
 	u64 address = task->thread.fsbase + place->offset;
 	struct memory_mapping mapping = {};
@@ -257,9 +268,9 @@ int drain_heap(struct bpf_iter__task *ctx)
 	struct profd_heap_record *record;
 	struct heap_thread *heap_thread;
 	struct profd_thread *thread;
-	bool known, whole, read;
+	struct heap_reading reading = {.task = task};
+	bool known, read;
 	u32 zero = 0;
-	u8 busy = 0;
 
 	if (!task || task->exit_state)
 		return 0;
@@ -273,18 +284,17 @@ int drain_heap(struct bpf_iter__task *ctx)
 	if (!heap_thread || !record || still_rests(&heap_thread->rest, task, thread))
 		return 0;
 	begin_rest(&heap_thread->rest, task, thread);
-	read = known && look_at_thread_data(task, thread, heap_thread, &place, &busy);
+	read = known && look_at_thread_data(task, thread, heap_thread, &place, &reading.busy);
 	begin_record(record, task, thread, &heap_thread->heap);
 	record->exiting = 0;
 	record->unread = !read;
-	whole = read_outside(task, &record->heap.counters[0], &busy);
-	whole &= read_outside(task, &record->heap.counters[1], &busy);
-	whole &= read_outside(task, &record->heap.counters[2], &busy);
-	whole &= read_outside(task, &record->heap.counters[3], &busy);
-	record->late = busy;
+	reading.heap = &record->heap;
+	bpf_loop(PROFD_HEAP_COUNTERS, read_outside, &reading, 0);
+	record->late = reading.busy;
 	/* Where there is no room for it the kernel comes here again. */
 	if (!bpf_seq_write(ctx->meta->seq, record, sizeof(*record)))
-		heap_thread->rest.known = whole && slept_since(&heap_thread->rest, task, thread);
+		heap_thread->rest.known =
+			!reading.incomplete && slept_since(&heap_thread->rest, task, thread);
 	return 0;
 }
 
@@ -297,6 +307,7 @@ int BPF_PROG(on_heap_exit, struct task_struct *task)
 	struct profd_heap_record *record;
 	struct heap_thread *heap_thread;
 	struct thread_data data;
+	struct profd_heap *heap;
 	bool known;
 	u64 address;
 
@@ -321,10 +332,8 @@ int BPF_PROG(on_heap_exit, struct task_struct *task)
 		    enter_thread_data(task, &record->heap, &data, address, &place))
 			record->unread = 0;
 	}
-	read_own(&record->heap.counters[0]);
-	read_own(&record->heap.counters[1]);
-	read_own(&record->heap.counters[2]);
-	read_own(&record->heap.counters[3]);
+	heap = &record->heap;
+	bpf_loop(PROFD_HEAP_COUNTERS, read_own, &heap, 0);
 	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
 	return 0;
 }

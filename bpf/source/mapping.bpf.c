@@ -11,7 +11,6 @@
 #include "probe_cost.bpf.h"
 #include "heap_count.bpf.h"
 #include "loss.bpf.h"
-#include "own_walk.bpf.h"
 #include "target.bpf.h"
 
 #define PAGE_SIZE (1ULL << PAGE_SHIFT)
@@ -219,20 +218,15 @@ static __always_inline bool count_call(struct pt_regs *regs, struct profd_thread
 				       u64 bytes, u32 one_in)
 {
 	struct profd_sample_key key = {.sysno = -1, .kind = kind, .arg0 = one_in};
-	u32 slot;
+	enum heap_count outcome;
 
 	if (!make_known(thread))
 		return false;
 	key.thread_id = thread->thread_id;
-	if (!take_walk(&slot)) {
+	outcome = count_heap(regs, &key, true, bytes * one_in);
+	if (outcome != HEAP_COUNTED)
 		lose(PROFD_LOSS_MAP_LOST, 1);
-		return false;
-	}
-	key.stack = own_stack_in(slot, regs->ip, regs->sp, regs->bp, true);
-	if (!count_heap(&key, bytes * one_in))
-		lose(PROFD_LOSS_MAP_LOST, 1);
-	drop_walk(slot);
-	return true;
+	return outcome != HEAP_BUSY;
 }
 
 /* True when a stack was taken. */

@@ -32,7 +32,7 @@ int find_modules(struct bpf_iter__task_vma *ctx)
 	struct task_struct *task = ctx->task;
 	struct mapping mapping = {};
 	struct profd_thread *thread;
-	struct known_module module;
+	struct known_module module = {};
 
 	if (!task || !vma || task != untrusted(task)->group_leader || !(vma->vm_flags & VM_EXEC))
 		return 0;

@@ -7,6 +7,7 @@
 #include <bpf/bpf_tracing.h>
 #include "abi.h"
 #include "aggregate.bpf.h"
+#include "durations.bpf.h"
 #include "interrupts.bpf.h"
 #include "loss.bpf.h"
 #include "scheduler_walk.bpf.h"
@@ -116,7 +117,7 @@ static __always_inline bool count_ended(struct profd_sample_key *key, struct pro
 	key->kind = PROFD_KIND_ENDED;
 	key->stack = waiter->tick_stack;
 	key->arg0 = waiter->tick_arg0;
-	key->sysno = PROFD_ENDED(waiter->tick_sysno, profd_duration_bucket(ns), end);
+	key->sysno = PROFD_ENDED(waiter->tick_sysno, bucket_of(ns), end);
 	return count_wait_in_epoch(key, waits,
 				   (waits * waits + PROFD_ENDED_ONE / 2) / PROFD_ENDED_ONE);
 }
