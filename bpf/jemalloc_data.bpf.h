@@ -212,7 +212,6 @@ __noinline u32 number_of_counter(struct profd_heap *heap, u64 address)
 }
 
 /* The counter at that address, or a place for it. NULL when a thread has more of them than fit. */
-/* The counter at that address, or a place for it. NULL when a thread has more of them than fit. */
 static __always_inline struct profd_heap_counter *counter_of(struct profd_heap *heap, u64 address)
 {
 	u32 number = number_of_counter(heap, address);

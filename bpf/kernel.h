@@ -37,6 +37,7 @@ typedef _Bool bool;
 #define TASK_FROZEN 0x00008000
 #define JOBCTL_TRAP_FREEZE 0x00800000
 
+#define EBUSY 16
 #define S_IFMT 00170000
 #define S_IFSOCK 0140000
 #define S_IFIFO 0010000

@@ -112,7 +112,7 @@ static __always_inline bool is_readable(struct task_struct *task, u64 address, u
 {
 	long error = bpf_find_vma(task, address, on_anonymous_vma, mapping, 0);
 
-	if (busy && error == -16 /* EBUSY */)
+	if (busy && error == -EBUSY)
 		*busy = 1;
 	return !error && mapping->usable;
 }
@@ -144,8 +144,6 @@ static long on_vma(struct task_struct *task, struct vm_area_struct *vma, struct 
 	describe_mapping(vma, mapping);
 	return 0;
 }
-
-#define EBUSY 16
 
 /* A question to the kernel about the current thread. Small, because little of the BPF stack is
  * left. */

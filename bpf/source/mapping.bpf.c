@@ -96,7 +96,7 @@ static long add_area(u32 index, struct range *range)
 		return 1;
 	error = bpf_find_vma(range->task, range->at, on_area, &area, 0);
 	if (error) {
-		range->busy = error == -16 /* EBUSY */;
+		range->busy = error == -EBUSY;
 		return 1;
 	}
 	if (area.end > range->end)

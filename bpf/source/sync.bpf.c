@@ -107,7 +107,7 @@ static __always_inline u64 file_at(struct task_struct *task, u64 address)
 {
 	u64 file = 0;
 
-	if (bpf_find_vma(task, address, on_synced_area, &file, 0) == -16 /* EBUSY */)
+	if (bpf_find_vma(task, address, on_synced_area, &file, 0) == -EBUSY)
 		return FILE_BUSY;
 	return file;
 }
