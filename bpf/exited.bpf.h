@@ -48,7 +48,8 @@ struct {
 /* How many were put there. */
 profd_u64 last_records_kept;
 
-/* From where an account is closed. Each may interrupt those before it on its CPU. */
+/* From where an account is closed, or its end announced. Each may interrupt those before it on its
+ * CPU. */
 enum closing {
 	CLOSING_DRAIN = 0,
 	CLOSING_EXIT = 1,
@@ -57,7 +58,7 @@ enum closing {
 	CLOSING_COUNT = 4,
 };
 
-/* Where a last record is put together, by enum closing. */
+/* Where such a record is put together, by enum closing. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, CLOSING_COUNT);
@@ -120,7 +121,7 @@ static __always_inline u64 watched_for(struct task_struct *task, struct profd_th
 	return watched > (s64)busy ? watched : busy;
 }
 
-/* A whole life, but for its waits. */
+/* A whole life, but for what its ledger says of its waits. */
 struct life {
 	u64 attributed; /* 1: its ledger has all of it */
 	u64 unattributed; /* else this, ns */

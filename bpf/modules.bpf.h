@@ -139,7 +139,8 @@ __noinline int announce_module(struct mapping *mapping, int pid)
 		return 0;
 	key = mapping->key;
 	module = bpf_map_lookup_elem(&modules, &key);
-	if (!module)
+	/* Without an id it is another entry, which is just being made. */
+	if (!module || !module->module_id)
 		return 0;
 	record = bpf_ringbuf_reserve(&events, sizeof(*record), 0);
 	if (!record) {
@@ -159,23 +160,22 @@ __noinline int announce_module(struct mapping *mapping, int pid)
 }
 
 /* Makes an entry for a file without one. Who comes second, on another CPU, makes none. */
-static __always_inline struct profd_module *add_module(struct profd_module_key *key)
+static __always_inline void add_module(struct profd_module_key *key)
 {
 	struct profd_module *module;
 	u32 id;
 
 	if (bpf_map_update_elem(&modules, key, (void *)&unnamed_module, BPF_NOEXIST))
-		return NULL;
+		return;
 	module = bpf_map_lookup_elem(&modules, key);
 	if (!module)
-		return NULL;
+		return;
 	id = __sync_fetch_and_add(&next_module_id, 1) + 1;
 	module->used = module_clock;
 	module->check = profd_module_check(key, id, PROFD_MODULE_PENDING);
 	barrier();
 	module->module_id = id;
 	__sync_fetch_and_add(&modules_in_use, 1);
-	return module;
 }
 
 /* The module of a mapping with a key. 0: another CPU makes its entry right now, or it was just
@@ -200,7 +200,8 @@ __noinline int look_up_module(struct mapping *mapping, struct known_module *know
 			lose(PROFD_LOSS_MODULES_FULL, 1);
 			return 1;
 		}
-		module = add_module(&key);
+		add_module(&key);
+		module = bpf_map_lookup_elem(&modules, &key);
 		if (!module)
 			return 0;
 	}

@@ -79,7 +79,7 @@ static __always_inline u64 walk_and_send(struct walker *walker, u64 pc, u64 sp, 
  * that of take_walk. `at_entry`: pc is a function's first instruction.
  *
  * Neither static nor inlined: the verifier follows it once, not once for each state in which a
- * program may call it. Most of the time to load the programs goes into that.
+ * program may call it.
  */
 __noinline u64 own_stack_in(u32 slot, u64 pc, u64 sp, u64 fp, u32 at_entry)
 {

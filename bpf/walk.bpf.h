@@ -23,7 +23,7 @@ struct known_module {
 	u32 module_id; /* 0: the table is full */
 	u32 state;
 	u32 watch;
-	u32 announced; /* the daemon was told */
+	u32 announced; /* the daemon was told, or there is nothing to tell */
 };
 
 /* A cached mapping, valid while the mappings of its address space do not change. */

@@ -77,8 +77,7 @@ def section(lines):
                          for row in rules])]
     if starts:
         text += ["From the start of profd, with its default flags, to the line `ready`, and to the line `attached`, when it "
-                 "has read the files of its targets and samples begin. All these processes are targets. Most of the CPU "
-                 "time, up to then, is the kernel's verifier.", "",
+                 "has read the files of its targets and samples begin. All these processes are targets.", "",
                  *table(["beside", "turns", "ready after, s", "at most, s", "attached after, s", "CPU, s"],
                         [[row["load"], row["turns"], _interval(row["start_s"], 2),
                           f"{row['start_most_s']:.2f}", _interval(row["attached_s"], 2),
