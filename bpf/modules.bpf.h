@@ -140,7 +140,7 @@ __noinline int announce_module(struct mapping *mapping, int pid)
 	key = mapping->key;
 	module = bpf_map_lookup_elem(&modules, &key);
 	/* Without an id it is another entry, which is just being made. */
-	if (!module || !module->module_id)
+	if (!module || !module->module_id || module->announced)
 		return 0;
 	record = bpf_ringbuf_reserve(&events, sizeof(*record), 0);
 	if (!record) {
@@ -153,8 +153,8 @@ __noinline int announce_module(struct mapping *mapping, int pid)
 	record->start = mapping->start;
 	record->end = mapping->end;
 	record->file_offset = mapping->file_offset;
+	module->announced = 1; /* before the daemon knows, and may replace the entry */
 	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
-	module->announced = 1;
 	tell_ring_news();
 	return 0;
 }
