@@ -49,7 +49,8 @@ struct {
 profd_u64 last_records_kept;
 
 /* From where an account is closed, or its end announced. Each may interrupt those before it on its
- * CPU. */
+ * CPU.
+ */
 enum closing {
 	CLOSING_DRAIN = 0,
 	CLOSING_EXIT = 1,

@@ -1,5 +1,4 @@
-/* Counters of memory events by the stack they come from, in two epochs. Threads count at any time.
- */
+/* Counters of memory events by stack, in two epochs. Threads count at any time. */
 #ifndef PROFD_BPF_HEAP_COUNT_BPF_H_
 #define PROFD_BPF_HEAP_COUNT_BPF_H_
 

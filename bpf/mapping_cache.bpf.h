@@ -145,8 +145,7 @@ static long on_vma(struct task_struct *task, struct vm_area_struct *vma, struct 
 	return 0;
 }
 
-/* A question to the kernel about the current thread. Small, because little of the BPF stack is
- * left. */
+/* A question to the kernel about the current thread. Small: little of the BPF stack is left. */
 struct question {
 	u64 address;
 	struct mapping *mapping; /* the answer */
@@ -181,8 +180,8 @@ __noinline int ask_own_mapping(u64 address, struct mapping *mapping, u32 hurried
 static __always_inline int ask_mapping(struct walker *walker, u64 address, u32 changes, bool own)
 {
 	struct walk *walk = walker->walk;
-	bool known = walk->in_cache || walk->in_shared;
 	struct mapping answer = {}; /* on the stack: older kernels want it so */
+	bool known;
 	int error;
 
 	if (!own) {
@@ -190,6 +189,7 @@ static __always_inline int ask_mapping(struct walker *walker, u64 address, u32 c
 		walk->found = answer;
 		return error;
 	}
+	known = walk->in_cache || walk->in_shared;
 	/* Where the kernel does not count changes, an interrupt saves its one question for a
 	 * mapping that nobody found yet. Otherwise the innermost one would use it up each time.
 	 */
@@ -249,8 +249,7 @@ __noinline int share_mapping(const struct cached_mapping *entry, u64 address)
 	return bpf_map_update_elem(&shared_mappings, &place, &shared, BPF_ANY);
 }
 
-/* Caches the mapping of an address, which was just found, unless the mappings have changed since.
- */
+/* Caches the mapping that was just found for an address, unless mappings have changed since. */
 static __always_inline void cache_mapping(struct walker *walker, struct cached_mapping *entry,
 					  u64 address, u32 changes)
 {

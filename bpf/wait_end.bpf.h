@@ -40,8 +40,8 @@ static long look_for_end(u32 index, struct end_search *search)
 	return 1;
 }
 
-/* What `count` kernel frames of a waker say. Neither static nor inlined: the verifier
- * follows it once.
+/* What `count` kernel frames of a waker say. Neither static nor inlined: the verifier follows it
+ * once.
  */
 __noinline u32 end_of_wait(struct walk *walk, u32 first, u32 count)
 {
