@@ -34,11 +34,12 @@ ProfileDelta Drainer::Drain() {
   // Stacks of what was just counted.
   context_.ring->Poll();
   delta.stacks = context_.ring->TakeStacks();
+  const int64_t rests_read = sources_->threads->rests_read();
   steering_->AddDrain({.drains = 1,
-                       .threads = static_cast<int64_t>(delta.ledgers.size()),
+                       .threads = static_cast<int64_t>(delta.ledgers.size()) + rests_read,
                        .counters = static_cast<int64_t>(delta.samples.size()),
                        .stacks = static_cast<int64_t>(delta.stacks.size()),
-                       .resting = static_cast<int64_t>(delta.resting.size()),
+                       .resting = static_cast<int64_t>(delta.resting.size()) - rests_read,
                        .whole = sources_->threads->TookWhole()});
   LookAround();
   context_.cpu->Charge(&cpu_ns_);

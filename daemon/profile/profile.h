@@ -112,6 +112,7 @@ struct HeapDelta {
   int64_t burst_bytes = 0;
   int64_t burst_doubt = 0;  // standard error of burst_bytes by what the probes did to the thread
   int64_t burst_calls = 0;  // that were counted
+  friend bool operator==(const HeapDelta&, const HeapDelta&) = default;
 };
 
 // sum += delta. Sums may come from damaged bytes: they wrap instead of being undefined.
@@ -148,6 +149,7 @@ struct LedgerDelta {
   HeapDelta allocated{}, freed{};
   // Of a row that stands for several: how many processes that ended were added to it.
   int64_t folded_processes = 0;
+  friend bool operator==(const LedgerDelta&, const LedgerDelta&) = default;
 };
 
 struct ThreadLedger {

@@ -4,6 +4,7 @@
 #include <iterator>
 #include <map>
 #include <numeric>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -44,6 +45,22 @@ void Add(const LedgerDelta& step, LedgerDelta* sum) {
   sum->major_faults += step.major_faults;
   sum->read_bytes += step.read_bytes;
   sum->write_bytes += step.write_bytes;
+}
+
+// None if the thread did more in this step than wait for one thing. Time on the run queue, which
+// the books have too, is more.
+std::optional<RestingThread> AsRest(ThreadId thread, const LedgerDelta& step) {
+  if (step.wall_ns < 0) return std::nullopt;  // takes back what was told of it before
+  RestingThread rest = {.thread = thread, .wall_ns = step.wall_ns, .reason = {}};
+  const auto off = absl::c_find_if(step.off_ns, [](int64_t ns) { return ns != 0; });
+  if (off != step.off_ns.end()) {
+    rest.reason = Reason{static_cast<uint8_t>(off - step.off_ns.begin())};
+    if (rest.reason == Reason::kRunQueue) return std::nullopt;
+  }
+  LedgerDelta waited;
+  AddRest(rest, &waited);
+  if (step != waited) return std::nullopt;
+  return rest;
 }
 
 // By the books where they are kept, else as many as the ledger saw.
@@ -131,8 +148,7 @@ void Accounts::Apply(const profd_thread_record& record) {
   } else {
     books.wall_ns = exact.wall_ns;
   }
-  const LedgerDelta step = Step(thread, record, exact, books);
-  Add(step, &Pending(thread));
+  AddStep(Step(thread, record, exact, books), thread);
   thread.exact = NarrowLedger(exact);
   thread.books = NarrowBooks(books);
   thread.armed_at = record.armed_at;
@@ -205,8 +221,12 @@ void Accounts::SettleRest(Thread& thread) const {
 }
 
 void Accounts::ForgetPast() {
-  for (auto& [id, thread] : threads_) thread.pending = kNothing;
-  pending_.clear();
+  for (auto& [id, thread] : threads_) {
+    thread.pending = thread.rest = kNothing;
+    thread.seen = false;
+  }
+  pending_ = {};
+  rests_.clear();
   durations_.clear();
 }
 
@@ -216,6 +236,30 @@ LedgerDelta& Accounts::Pending(Thread& thread) {
     pending_.push_back({.thread = thread.info.id, .delta = {}});
   }
   return pending_[thread.pending].delta;
+}
+
+void Accounts::AddStep(const LedgerDelta& step, Thread& thread) {
+  if (const auto rest = AsRest(thread.info.id, step)) {
+    AddRest(*rest, thread);
+  } else {
+    Add(step, &Pending(thread));
+  }
+}
+
+void Accounts::AddRest(const RestingThread& rest, Thread& thread) {
+  if (thread.rest == kNothing) {
+    thread.rest = static_cast<uint32_t>(rests_.size());
+    rests_.push_back(rest);
+    return;
+  }
+  RestingThread& before = rests_[thread.rest];
+  if (before.wall_ns == 0) {
+    before = rest;
+  } else if (before.reason == rest.reason) {
+    before.wall_ns += rest.wall_ns;
+  } else if (rest.wall_ns != 0) {
+    profd::AddRest(rest, &Pending(thread));
+  }
 }
 
 Accounts::LedgerNumbers Accounts::NarrowLedger(const LedgerDelta& exact) {
@@ -309,6 +353,7 @@ void Accounts::Finish(ProfileDelta& delta) {
   news_.clear();
   delta.samples.insert(delta.samples.end(), durations_.begin(), durations_.end());
   durations_.clear();
+  rests_read_ = static_cast<int64_t>(rests_.size());
   std::map<uint32_t, TargetActivity> activity;
   Counts counts;
   size_t vanished = 0;
@@ -319,16 +364,16 @@ void Accounts::Finish(ProfileDelta& delta) {
     Thread& thread = it->second;
     const bool rests = rests_known_ && thread.at_rest && thread.reading != reading_;
     if (rests && (books_ || thread.by_ledger)) {
-      delta.resting.push_back(Rest(it->first, thread));
+      AddRest(Rest(it->first, thread), thread);
     } else if (rests) {
       // Of a thread that ran nothing would be known but its wall clock, either.
       Pending(thread).wall_ns += Rest(it->first, thread).wall_ns;
       thread.seen = true;
     }
-    if (thread.seen) {
+    if (thread.pending != kNothing) {
       activity[thread.info.target].switches += SwitchesOf(Pending(thread), books_);
-      thread.pending = kNothing;
     }
+    thread.pending = thread.rest = kNothing;
     if (exited_.WantsName(thread.info.pid)) {
       exited_.SetName(thread.info.pid, thread.info.process, thread.info.process_start_ns);
     }
@@ -356,12 +401,16 @@ void Accounts::Finish(ProfileDelta& delta) {
     ++it;
   }
   crowded_ = vanished > kMostVanished;
+  const size_t ledgers = pending_.size();
   if (delta.ledgers.empty()) {
     delta.ledgers = std::exchange(pending_, {});
   } else {
     delta.ledgers.insert(delta.ledgers.end(), pending_.begin(), pending_.end());
     pending_.clear();
   }
+  pending_.reserve(ledgers);
+  delta.resting = std::exchange(rests_, {});
+  rests_.reserve(delta.resting.size());
   FinishExited(delta, counts, activity);
   activity_.clear();
   for (auto& [target, did] : activity) {

@@ -49,6 +49,8 @@ class Accounts {
   bool Knows(ThreadId id) const { return threads_.contains(id); }
   size_t known_threads() const { return threads_.size(); }
   uint64_t vanished() const { return vanished_; }
+  // Of the threads that a drain has at rest: how many were read all the same.
+  int64_t rests_read() const { return rests_read_; }
   // Switches that the kernel counted and did not report to the per-switch layer.
   uint64_t switches_unseen() const { return switches_unseen_; }
   // The target of a thread; 0 when it is not known.
@@ -111,9 +113,11 @@ class Accounts {
     // And how much of it since the last record.
     int64_t rested = 0, rested_clock = 0;
     ThreadInfo info;
-    LedgerNumbers exact;          // of the last record
-    BookNumbers books;            // of it, or as the account was opened
-    uint32_t pending = kNothing;  // index into pending_
+    LedgerNumbers exact;  // of the last record
+    BookNumbers books;    // of it, or as the account was opened
+    // Indexes into pending_ and rests_.
+    uint32_t pending = kNothing;
+    uint32_t rest = kNothing;
     WaitDurations durations;
     uint64_t armed_at = 0;  // as of the last record; 0: the ledger stood still
     int64_t missing = 0;    // switches that the books have and the ledger has not
@@ -136,6 +140,8 @@ class Accounts {
                     std::map<uint32_t, TargetActivity>& activity);
   // What is pending of a thread; made if need be.
   LedgerDelta& Pending(Thread& thread);
+  void AddStep(const LedgerDelta& step, Thread& thread);
+  void AddRest(const RestingThread& rest, Thread& thread);
   static LedgerNumbers NarrowLedger(const LedgerDelta& exact);
   static BookNumbers NarrowBooks(const LedgerDelta& books);
   static LedgerDelta Grown(const LedgerDelta& books, const BookNumbers& before);
@@ -154,7 +160,9 @@ class Accounts {
   const bool books_;
   absl::node_hash_map<ThreadId, Thread> threads_;  // large values: no room kept for more
   ExitedThreads exited_;
-  std::vector<ThreadLedger> pending_;  // since the last drain, of threads that were seen
+  // Since the last drain. A ledger takes twenty times the room of a rest.
+  std::vector<ThreadLedger> pending_;
+  std::vector<RestingThread> rests_;
   std::vector<ThreadInfo> news_;
   std::vector<Sample> durations_;  // of waits, since the last drain
   std::vector<ThreadId> ended_;
@@ -171,6 +179,7 @@ class Accounts {
   uint64_t resting_ = 0;
   uint64_t resting_read_ = 0;
   uint64_t vanished_ = 0;
+  int64_t rests_read_ = 0;
   uint64_t switches_unseen_ = 0;
 };
 

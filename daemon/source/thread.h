@@ -31,6 +31,8 @@ class ThreadSource final : public Source {
   // Whether accounts of threads at rest were read as well, because it was time to, since the last
   // call.
   bool TookWhole() { return std::exchange(whole_, false); }
+  // Of the threads that the last drain has at rest: how many were read all the same.
+  int64_t rests_read() const { return accounts_.rests_read(); }
 
   // The target, or the PID of the process, of a thread; 0 when it is not known.
   uint32_t TargetOf(ThreadId id) const { return accounts_.TargetOf(id); }

@@ -5,7 +5,6 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
-#include "daemon/store/ledger_fields.h"
 #include "daemon/store/long_waits.h"
 
 namespace profd {
@@ -33,10 +32,12 @@ class Intake::Builder {
   Segment Build(size_t* shared_bytes) && {
     Slice& slice = segment_.slices.emplace_back();
     slice.header = HeaderOf(delta_);
+    size_t ledgers = 0;
     for (const ThreadLedger& ledger : delta_.ledgers) {
       Parts& parts = PartsOf(ledger.thread);
       if (parts.ledger == nullptr) {
         parts.ledger = &ledger.delta;
+        ++ledgers;
       } else {
         parts.more.push_back(&ledger.delta);
       }
@@ -46,6 +47,7 @@ class Intake::Builder {
     for (const LongWait& wait : delta_.long_waits) NumberOf(wait.key.thread);
     samples.resize(parts_.size());
     slice.rows.reserve(parts_.size());
+    slice.ledgers.reserve(ledgers);
     slice.samples.reserve(delta_.samples.size());
     for (uint32_t thread = 0; thread < parts_.size(); thread++) {
       Row& row = slice.rows.emplace_back(Row{.thread = thread});
@@ -55,7 +57,6 @@ class Intake::Builder {
     AddWaits(&slice);
     MarkLevels(slice);
     for (const StackTrace& stack : delta_.stacks) AddStack(stack.id);
-    slice.ledgers.shrink_to_fit();
     slice.samples.shrink_to_fit();
     *shared_bytes += marked_bytes_;
     return std::move(segment_);
@@ -175,25 +176,7 @@ class Intake::Builder {
     return static_cast<uint32_t>(slice->samples.size() - before);
   }
 
-  // Takes a ledger that says no more than that the thread waited. Of time on the run queue the
-  // books have the same number.
-  static bool TakeAsRest(const LedgerDelta& ledger, Row* row) {
-    const uint64_t mask = MaskOf(ToFields(ledger));
-    if (!IsRest(mask)) return false;
-    const auto field = static_cast<size_t>(__builtin_ctzll(mask));
-    if (field == kFirstOffField + static_cast<size_t>(Reason::kRunQueue)) return false;
-    row->rest_ns = ledger.wall_ns;
-    if (field != kUnattributedField) {
-      row->rest_reason = static_cast<uint8_t>(field - kFirstOffField);
-    }
-    return true;
-  }
-
   static void AddNumbers(const Parts& parts, Row* row, Slice* slice) {
-    if (parts.ledger != nullptr && parts.more.empty() && parts.rest == nullptr &&
-        TakeAsRest(*parts.ledger, row)) {
-      return;
-    }
     if (parts.ledger != nullptr) {
       row->ledger = static_cast<uint32_t>(slice->ledgers.size());
       LedgerDelta& ledger = slice->ledgers.emplace_back(*parts.ledger);

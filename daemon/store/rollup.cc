@@ -25,31 +25,49 @@ struct Source {
 class Rollup {
  public:
   Rollup(std::span<const Pick> picks, const RollupOptions& options) : options_(options) {
+    Known known = catalog_.known();
+    known.thread = [this, of_catalog = known.thread](ThreadId id) {
+      auto info = of_catalog(id);
+      return info == nullptr && options_.latest ? options_.latest(id) : info;
+    };
     // From the newest to the oldest: what is known of a thread last holds.
     for (size_t i = picks.size(); i-- > 0;) {
       const Pick& pick = picks[i];
-      auto reader = StoredSegmentReader::Open(*pick.segment, catalog_.known());
+      auto reader = StoredSegmentReader::Open(*pick.segment, known);
       if (!reader.ok()) {
-        for (size_t slice = pick.begin; slice < pick.end; slice++) {
-          damaged_ns_ += LengthOf(pick.segment->spans[slice]);
-        }
+        CountDamaged(pick);
         continue;
       }
       sources_.push_back({pick, *std::move(reader), {}});
       Source& source = sources_.back();
       source.numbers = catalog_.Add(source.reader.dictionaries());
+      // Of many threads all slices together take much memory.
+      source.reader.Unload();
     }
     std::reverse(sources_.begin(), sources_.end());
   }
 
   Segment Run() && {
     Fold();
-    for (Source& source : sources_) AddSource(source);
+    for (Source& source : sources_) {
+      if (source.reader.Load().ok()) {
+        AddSource(source);
+      } else {
+        CountDamaged(source.pick);
+      }
+      source.reader.Unload();
+    }
     EndSlice();
     return Write();
   }
 
  private:
+  void CountDamaged(const Pick& pick) {
+    for (size_t slice = pick.begin; slice < pick.end; slice++) {
+      damaged_ns_ += LengthOf(pick.segment->spans[slice]);
+    }
+  }
+
   // Decides which threads are added to their process.
   void Fold() {
     infos_ = catalog_.threads();

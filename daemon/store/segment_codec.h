@@ -63,7 +63,15 @@ class SegmentReader {
   // outlive it, and may move. Errors: DataLoss.
   absl::StatusOr<SliceCursor> Read(size_t index) const;
 
+  // Frees what slices are read from, which is most of its memory, of a reader of a blob. No slice
+  // can be read until Load brings it back from the same blob. Errors of Load: DataLoss.
+  void Unload();
+  absl::Status Load(std::string_view blob);
+
  private:
+  struct Place {
+    size_t begin, size;
+  };
   SegmentReader() = default;
   absl::Status ReadDictionaries(const store::Segment& message, const Known& known);
   absl::Status ReadStacks(const store::Segment& message, const Known& known);
@@ -72,8 +80,9 @@ class SegmentReader {
   absl::Status ReadHeader(const store::SliceHeader& from, SliceHeader* header) const;
   absl::Status ReadWaits(const store::Slice& from, EncodedSlice* slice) const;
 
-  std::unique_ptr<const std::string> content_;  // what the slices lie in; null: the caller has it
-  std::vector<std::string_view> slices_;
+  std::unique_ptr<const std::string> content_;  // of a blob, while it is loaded
+  std::string_view message_;                    // the same, or what the caller has
+  std::vector<Place> slices_;                   // in the message
   Segment dictionaries_;
   Sealed sealed_ = Sealed::kByAnyone;
   std::vector<StackId> stack_ids_;

@@ -72,16 +72,32 @@ absl::StatusOr<SegmentReader> SegmentReader::Open(std::string_view blob, const K
   return reader;
 }
 
+void SegmentReader::Unload() {
+  message_ = {};
+  content_.reset();
+}
+
+absl::Status SegmentReader::Load(std::string_view blob) {
+  ASSIGN_OR_RETURN(std::string message, UnpackBlob(blob));
+  const bool same = slices_.empty() || slices_.back().begin + slices_.back().size <= message.size();
+  if (!same) return Damaged("message");
+  content_ = std::make_unique<const std::string>(std::move(message));
+  message_ = *content_;
+  return absl::OkStatus();
+}
+
 absl::StatusOr<SegmentReader> SegmentReader::Parse(std::string_view message, const Known& known) {
   if (message.size() > kMaxBlobContent) return Damaged("message");
   SegmentReader reader;
+  reader.message_ = message;
   std::string rest;
   WireFields fields(message);
   for (WireFields::Field field; fields.Next(&field);) {
     if (field.number != store::Segment::kSlicesFieldNumber) {
       rest += field.whole;
     } else if (field.has_bytes) {
-      reader.slices_.push_back(field.bytes);
+      const auto begin = static_cast<size_t>(field.bytes.data() - message.data());
+      reader.slices_.push_back({begin, field.bytes.size()});
     } else {
       return Damaged("message");
     }
@@ -218,12 +234,12 @@ absl::Status SegmentReader::ReadIdentities(const store::Segment& message) {
 }
 
 absl::StatusOr<SliceCursor> SegmentReader::Read(size_t index) const {
-  if (index >= slices()) return Damaged("slice");
+  if (index >= slices() || message_.empty()) return Damaged("slice");
   auto slice = std::make_unique<EncodedSlice>();
   slice->threads = dictionaries_.threads.size();
   slice->sites = traits_;
   std::string rest;
-  WireFields fields(slices_[index]);
+  WireFields fields(message_.substr(slices_[index].begin, slices_[index].size));
   for (WireFields::Field field; fields.Next(&field);) {
     if (field.number < store::Slice::kRowThreadFieldNumber ||
         field.number > store::Slice::kSampleSquaresFieldNumber) {

@@ -61,4 +61,12 @@ absl::StatusOr<SliceCursor> StoredSegmentReader::Read(size_t index) const {
   return SliceCursor(segment_->raw.slices[index], segment_->raw.sites);
 }
 
+void StoredSegmentReader::Unload() {
+  if (reader_) reader_->Unload();
+}
+
+absl::Status StoredSegmentReader::Load() {
+  return reader_ ? reader_->Load(segment_->blob) : absl::OkStatus();
+}
+
 }  // namespace profd

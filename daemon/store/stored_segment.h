@@ -54,6 +54,9 @@ class StoredSegmentReader {
   const Segment& dictionaries() const { return reader_ ? reader_->dictionaries() : segment_->raw; }
   // A slice of the segment. The reader must outlive it. Errors: DataLoss.
   absl::StatusOr<SliceCursor> Read(size_t index) const;
+  // As of SegmentReader.
+  void Unload();
+  absl::Status Load();
 
  private:
   explicit StoredSegmentReader(const StoredSegment& segment) : segment_(&segment) {}

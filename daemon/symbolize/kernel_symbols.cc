@@ -148,6 +148,8 @@ class KernelSymbolTable::Image {
     visible_ |= line.address != 0;
     if (line.name == "_text") begin_ = line.address;
     if (line.name == "_etext") end_ = line.address;
+    // Data, modules and BPF programs.
+    if (line.address < begin_ || (end_ != 0 && line.address >= end_)) return;
     if (names_.size() + line.name.size() >= std::numeric_limits<uint32_t>::max()) return;
     symbols_.push_back({line.address, static_cast<uint32_t>(names_.size()),
                         static_cast<uint32_t>(line.name.size()), line.type});
@@ -164,27 +166,35 @@ class KernelSymbolTable::Image {
     std::erase_if(symbols_, [this](const Entry& symbol) {
       return symbol.address < begin_ || symbol.address >= end_;
     });
-    std::stable_sort(symbols_.begin(), symbols_.end(),
-                     [](const Entry& a, const Entry& b) { return a.address < b.address; });
-    std::vector<Entry> best;
+    const auto before = [](const Entry& a, const Entry& b) { return a.address < b.address; };
+    // As the kernel writes it, it is sorted, and sorting takes as much memory again.
+    if (!std::is_sorted(symbols_.begin(), symbols_.end(), before)) {
+      std::stable_sort(symbols_.begin(), symbols_.end(), before);
+    }
+    size_t best = 0, bytes = 1;
     for (const Entry& symbol : symbols_) {
-      if (best.empty() || best.back().address != symbol.address) {
-        best.push_back(symbol);
-      } else if (Better(symbol.type, NameOf(symbol), best.back().type, NameOf(best.back()))) {
-        best.back() = symbol;
+      Entry& last = symbols_[best == 0 ? 0 : best - 1];
+      if (best == 0 || last.address != symbol.address) {
+        symbols_[best++] = symbol;
+      } else if (Better(symbol.type, NameOf(symbol), last.type, NameOf(last))) {
+        last = symbol;
       }
+    }
+    symbols_.resize(best);
+    for (const Entry& symbol : symbols_) {
+      if (IsText(symbol.type)) bytes += symbol.name_size + 1;
     }
     table->text_begin_ = begin_;
     table->text_end_ = end_;
-    table->functions_.reserve(best.size());
+    table->functions_.reserve(symbols_.size());
+    table->names_.reserve(bytes);
     table->names_.assign(1, '\0');  // of data between functions
-    for (const Entry& symbol : best) {
+    for (const Entry& symbol : symbols_) {
       const bool text = IsText(symbol.type);
       table->functions_.push_back({static_cast<uint32_t>(symbol.address - begin_),
                                    text ? static_cast<uint32_t>(table->names_.size()) : 0});
       if (text) table->names_.append(NameOf(symbol)).push_back('\0');
     }
-    table->names_.shrink_to_fit();
   }
 
  private:

@@ -259,12 +259,20 @@ class Life {
   Truth truth_;
 };
 
-LedgerDelta DrainOne(Accounts& accounts, const Life& life) {
-  const ProfileDelta drained = Drain(accounts, {life.Read()});
-  EXPECT_THAT(drained.ledgers, SizeIs(1));
-  const LedgerDelta delta = drained.ledgers.at(0).delta;
+// All that a drain says of its one thread.
+LedgerDelta OnlyOne(const ProfileDelta& drained) {
+  EXPECT_GE(drained.ledgers.size() + drained.resting.size(), 1U);
+  EXPECT_LE(drained.ledgers.size(), 1U);
+  EXPECT_LE(drained.resting.size(), 1U);
+  LedgerDelta delta;
+  for (const ThreadLedger& ledger : drained.ledgers) delta = ledger.delta;
+  for (const RestingThread& rest : drained.resting) AddRest(rest, &delta);
   EXPECT_EQ(Accounted(delta), delta.wall_ns);
   return delta;
+}
+
+LedgerDelta DrainOne(Accounts& accounts, const Life& life) {
+  return OnlyOne(Drain(accounts, {life.Read()}));
 }
 
 void Add(const LedgerDelta& delta, LedgerDelta* sum) {
@@ -866,7 +874,7 @@ TEST(AccountsTest, RecordsOutOfOrderTelescope) {
   dead.type = PROFD_RECORD_DEAD;
   dead.now = 33'000;
   dead.clock = 33'000 - kClock;
-  const LedgerDelta delta = Drain(accounts, {exiting, dead}).ledgers.at(0).delta;
+  const LedgerDelta delta = OnlyOne(Drain(accounts, {exiting, dead}));
   EXPECT_EQ(delta.wall_ns, 1'000);
   EXPECT_EQ(Off(delta, Reason::kLock), 1'000);
 }
@@ -1012,20 +1020,20 @@ TEST(AccountsTest, WhoIsLeftOutWaitsOn) {
     EXPECT_EQ(accounts.activity()[0].switches, 0);
   }
 
-  // One is read again, in the same wait: only what came since is told.
+  // One is read again, in the same wait: only what came since is told, and that it rested.
   profd_thread_record awake = Blocked();
   awake.now = 60'000;
   awake.clock = 60'000 - kClock;
   EXPECT_TRUE(Read(accounts, {awake}, Out(1, 59'000)));
   delta = Finish(accounts);
-  ASSERT_THAT(delta.ledgers, SizeIs(1));
-  EXPECT_EQ(delta.ledgers[0].thread, ThreadId{7});
-  EXPECT_EQ(delta.ledgers[0].delta.wall_ns, 5'000);
-  EXPECT_EQ(Off(delta.ledgers[0].delta, Reason::kLock), 5'000);
-  EXPECT_EQ(delta.ledgers[0].delta.unattributed_ns, 0);
-  ASSERT_THAT(delta.resting, SizeIs(1));
-  EXPECT_EQ(delta.resting[0].thread, ThreadId{8});
-  EXPECT_EQ(delta.resting[0].wall_ns, 4'000);
+  EXPECT_THAT(delta.ledgers, IsEmpty());
+  ASSERT_THAT(delta.resting, SizeIs(2));
+  EXPECT_EQ(delta.resting[0].thread, ThreadId{7});
+  EXPECT_EQ(delta.resting[0].wall_ns, 5'000);
+  EXPECT_EQ(delta.resting[0].reason, Reason::kLock);
+  EXPECT_EQ(delta.resting[1].thread, ThreadId{8});
+  EXPECT_EQ(delta.resting[1].wall_ns, 4'000);
+  EXPECT_EQ(accounts.rests_read(), 1);
   EXPECT_EQ(accounts.vanished(), 0U);
 }
 
@@ -1051,9 +1059,9 @@ TEST(AccountsTest, WithoutALedgerItIsNotKnownForWhatTheyRest) {
     record.now = 45'000;
     record.clock = 45'000 - kClock;
     delta = Drain(accounts, {record});
-    ASSERT_THAT(delta.ledgers, SizeIs(1));
-    EXPECT_EQ(delta.ledgers[0].delta.wall_ns, 3'000);
-    EXPECT_EQ(delta.ledgers[0].delta.unattributed_ns, books ? 3'000 : 0);
+    ASSERT_THAT(delta.ledgers, SizeIs(books ? 0 : 1));
+    ASSERT_THAT(delta.resting, SizeIs(books ? 1 : 0));
+    EXPECT_EQ(books ? delta.resting[0].wall_ns : delta.ledgers[0].delta.wall_ns, 3'000);
   }
 }
 
@@ -1068,6 +1076,55 @@ TEST(AccountsTest, ReadTwiceInADrainAThreadHasBoth) {
   EXPECT_EQ(delta.resting[0].wall_ns, 4'000);
 }
 
+// A drain of thousands that rest must not hold a whole ledger of each.
+TEST(AccountsTest, WhatIsReadAtRestIsNoLedger) {
+  Accounts accounts;
+  const auto at = [](int64_t now, uint64_t thread) {
+    profd_thread_record record = Resting(thread);
+    record.now = static_cast<uint64_t>(now);
+    record.clock = static_cast<uint64_t>(now - kClock);
+    return record;
+  };
+  // Who was read before the first slice began did nothing in it.
+  EXPECT_TRUE(Read(accounts, {at(32'000, 7), at(32'000, 8)}, Out(0, 32'000), true));
+  accounts.ForgetPast();
+  EXPECT_TRUE(Read(accounts, {}, Out(2, 33'000)));
+  ProfileDelta delta = Finish(accounts);
+  EXPECT_THAT(delta.ledgers, IsEmpty());
+  ASSERT_THAT(delta.resting, SizeIs(2));
+  for (const RestingThread& rest : delta.resting) EXPECT_EQ(rest.wall_ns, 1'000);
+  EXPECT_EQ(accounts.rests_read(), 0);
+  EXPECT_EQ(accounts.live_threads(), 2U);
+
+  // All are read, and one twice: the rests of a wait add up.
+  EXPECT_TRUE(Read(accounts, {at(40'000, 7), at(41'000, 8)}, Out(0, 41'000), true));
+  EXPECT_TRUE(Read(accounts, {at(43'000, 7)}, Out(1, 43'500)));
+  delta = Finish(accounts);
+  EXPECT_THAT(delta.ledgers, IsEmpty());
+  ASSERT_THAT(delta.resting, SizeIs(2));
+  for (const RestingThread& rest : delta.resting) {
+    EXPECT_EQ(rest.wall_ns, rest.thread == ThreadId{7} ? 10'000 : 10'500);
+    EXPECT_EQ(rest.reason, Reason::kLock);
+  }
+  EXPECT_EQ(accounts.rests_read(), 2);
+
+  // The ledger goes off: two kinds of waiting in one drain, the second in its ledger.
+  EXPECT_TRUE(Read(accounts, {at(50'000, 7)}, Out(1, 50'000)));
+  profd_thread_record off = at(54'000, 7);
+  off.armed_at = 0;
+  EXPECT_TRUE(Read(accounts, {off}, Out(1, 54'000)));
+  delta = Finish(accounts);
+  ASSERT_THAT(delta.ledgers, SizeIs(1));
+  EXPECT_EQ(delta.ledgers[0].thread, ThreadId{7});
+  EXPECT_EQ(delta.ledgers[0].delta.unattributed_ns, delta.ledgers[0].delta.wall_ns);
+  ASSERT_THAT(delta.resting, SizeIs(2));
+  for (const RestingThread& rest : delta.resting) {
+    if (rest.thread != ThreadId{7}) continue;
+    EXPECT_EQ(rest.reason, Reason::kLock);
+    EXPECT_EQ(rest.wall_ns + delta.ledgers[0].delta.wall_ns, 11'000);
+  }
+}
+
 // One of two that rested is gone, and nothing told of it: only reading all tells which one.
 TEST(AccountsTest, WhoVanishesAtRestIsMissed) {
   Accounts accounts;
@@ -1080,11 +1137,10 @@ TEST(AccountsTest, WhoVanishesAtRestIsMissed) {
   EXPECT_TRUE(Read(accounts, {other}, Out(0, 40'500), true));
   EXPECT_TRUE(Read(accounts, {}, Out(1, 41'000))) << "also within the same drain";
   ProfileDelta delta = Finish(accounts);
-  ASSERT_THAT(delta.resting, SizeIs(1));
-  EXPECT_EQ(delta.resting[0].wall_ns, 0);
-  ASSERT_THAT(delta.ledgers, SizeIs(1));
-  EXPECT_EQ(delta.ledgers[0].thread, ThreadId{8});
-  EXPECT_EQ(delta.ledgers[0].delta.wall_ns, 9'000);
+  EXPECT_THAT(delta.ledgers, IsEmpty());
+  ASSERT_THAT(delta.resting, SizeIs(1)) << "of one who was read and then left out";
+  EXPECT_EQ(delta.resting[0].thread, ThreadId{8});
+  EXPECT_EQ(delta.resting[0].wall_ns, 9'000);
 
   // From here on nobody waits for it.
   for (const int64_t now : {1'000'000'000, 2'000'000'000}) {
