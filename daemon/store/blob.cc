@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <memory>
 
 #include "absl/strings/str_cat.h"
 
@@ -23,15 +24,19 @@ uint32_t Checksum(std::string_view bytes) {
 }  // namespace
 
 std::string PackBlob(std::string_view content) {
-  std::string blob(kChecksumBytes + ZSTD_compressBound(content.size()), '\0');
-  const size_t size = ZSTD_compress(blob.data() + kChecksumBytes, blob.size() - kChecksumBytes,
-                                    content.data(), content.size(), kCompressionLevel);
+  // Not filled with zeros: most of it is not touched, and takes no memory.
+  const size_t bound = ZSTD_compressBound(content.size());
+  const auto room = std::make_unique_for_overwrite<char[]>(bound);
+  const size_t size =
+      ZSTD_compress(room.get(), bound, content.data(), content.size(), kCompressionLevel);
   // Only for want of memory: an empty blob is refused when it is read.
-  blob.resize(ZSTD_isError(size) != 0 ? 0 : kChecksumBytes + size);
-  blob.shrink_to_fit();
-  if (blob.empty()) return blob;
-  const uint32_t checksum = Checksum(std::string_view(blob).substr(kChecksumBytes));
-  for (size_t i = 0; i < kChecksumBytes; i++) blob[i] = static_cast<char>(checksum >> (8 * i));
+  if (ZSTD_isError(size) != 0) return "";
+  const std::string_view frame(room.get(), size);
+  const uint32_t checksum = Checksum(frame);
+  std::string blob;
+  blob.reserve(kChecksumBytes + size);
+  for (size_t i = 0; i < kChecksumBytes; i++) blob += static_cast<char>(checksum >> (8 * i));
+  blob += frame;
   return blob;
 }
 

@@ -31,8 +31,9 @@ class Writer {
     PutIdentities();
     std::string slices;
     for (const Slice& slice : segment_.slices) PutSlice(slice, &slices);
-    // With the names of losses, which slices have.
-    return out_.SerializeAsString() + slices;
+    // Last, as slices add to the strings, and to no copy of the slices, which are large.
+    out_.AppendToString(&slices);
+    return slices;
   }
 
  private:

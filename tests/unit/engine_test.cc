@@ -103,6 +103,7 @@ class SumStore final : public Store {
       if (delta.tick_on) weights[sample.key.thread] += sample.weight;
       ticks[sample.key.thread] += sample.ticks;
     }
+    for (const RestingThread& rest : delta.resting) wall[rest.thread] += rest.wall_ns;
     for (const ThreadLedger& ledger : delta.ledgers) {
       wall[ledger.thread] += ledger.delta.wall_ns;
       on_cpu[ledger.thread] += ledger.delta.on_cpu_ns;
