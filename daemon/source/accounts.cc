@@ -4,7 +4,6 @@
 #include <iterator>
 #include <map>
 #include <numeric>
-#include <optional>
 #include <set>
 #include <utility>
 
@@ -27,41 +26,6 @@ constexpr size_t kMostVanished = 1024;
 constexpr int kForgottenInACrowd = 16;
 
 constexpr size_t kRunQueueIndex = static_cast<size_t>(Reason::kRunQueue);
-
-// sum += step, but for what only others count.
-void Add(const LedgerDelta& step, LedgerDelta* sum) {
-  sum->wall_ns += step.wall_ns;
-  sum->on_cpu_ns += step.on_cpu_ns;
-  for (size_t i = 0; i < kReasonCount; ++i) {
-    sum->off_ns[i] += step.off_ns[i];
-    sum->waits[i] += step.waits[i];
-  }
-  sum->unattributed_ns += step.unattributed_ns;
-  sum->books_on_cpu_ns += step.books_on_cpu_ns;
-  sum->books_runqueue_ns += step.books_runqueue_ns;
-  sum->voluntary_switches += step.voluntary_switches;
-  sum->involuntary_switches += step.involuntary_switches;
-  sum->minor_faults += step.minor_faults;
-  sum->major_faults += step.major_faults;
-  sum->read_bytes += step.read_bytes;
-  sum->write_bytes += step.write_bytes;
-}
-
-// None if the thread did more in this step than wait for one thing. Time on the run queue, which
-// the books have too, is more.
-std::optional<RestingThread> AsRest(ThreadId thread, const LedgerDelta& step) {
-  if (step.wall_ns < 0) return std::nullopt;  // takes back what was told of it before
-  RestingThread rest = {.thread = thread, .wall_ns = step.wall_ns, .reason = {}};
-  const auto off = absl::c_find_if(step.off_ns, [](int64_t ns) { return ns != 0; });
-  if (off != step.off_ns.end()) {
-    rest.reason = Reason{static_cast<uint8_t>(off - step.off_ns.begin())};
-    if (rest.reason == Reason::kRunQueue) return std::nullopt;
-  }
-  LedgerDelta waited;
-  AddRest(rest, &waited);
-  if (step != waited) return std::nullopt;
-  return rest;
-}
 
 // By the books where they are kept, else as many as the ledger saw.
 int64_t SwitchesOf(const LedgerDelta& delta, bool books) {
@@ -148,7 +112,7 @@ void Accounts::Apply(const profd_thread_record& record) {
   } else {
     books.wall_ns = exact.wall_ns;
   }
-  AddStep(Step(thread, record, exact, books), thread);
+  pending_.Add(thread.info.id, Step(thread, record, exact, books), &thread.pending);
   thread.exact = NarrowLedger(exact);
   thread.books = NarrowBooks(books);
   thread.armed_at = record.armed_at;
@@ -222,44 +186,11 @@ void Accounts::SettleRest(Thread& thread) const {
 
 void Accounts::ForgetPast() {
   for (auto& [id, thread] : threads_) {
-    thread.pending = thread.rest = kNothing;
+    thread.pending = {};
     thread.seen = false;
   }
-  pending_ = {};
-  rests_.clear();
+  pending_.Clear();
   durations_.clear();
-}
-
-LedgerDelta& Accounts::Pending(Thread& thread) {
-  if (thread.pending == kNothing) {
-    thread.pending = static_cast<uint32_t>(pending_.size());
-    pending_.push_back({.thread = thread.info.id, .delta = {}});
-  }
-  return pending_[thread.pending].delta;
-}
-
-void Accounts::AddStep(const LedgerDelta& step, Thread& thread) {
-  if (const auto rest = AsRest(thread.info.id, step)) {
-    AddRest(*rest, thread);
-  } else {
-    Add(step, &Pending(thread));
-  }
-}
-
-void Accounts::AddRest(const RestingThread& rest, Thread& thread) {
-  if (thread.rest == kNothing) {
-    thread.rest = static_cast<uint32_t>(rests_.size());
-    rests_.push_back(rest);
-    return;
-  }
-  RestingThread& before = rests_[thread.rest];
-  if (before.wall_ns == 0) {
-    before = rest;
-  } else if (before.reason == rest.reason) {
-    before.wall_ns += rest.wall_ns;
-  } else if (rest.wall_ns != 0) {
-    profd::AddRest(rest, &Pending(thread));
-  }
 }
 
 Accounts::LedgerNumbers Accounts::NarrowLedger(const LedgerDelta& exact) {
@@ -353,7 +284,7 @@ void Accounts::Finish(ProfileDelta& delta) {
   news_.clear();
   delta.samples.insert(delta.samples.end(), durations_.begin(), durations_.end());
   durations_.clear();
-  rests_read_ = static_cast<int64_t>(rests_.size());
+  rests_read_ = static_cast<int64_t>(pending_.rests());
   std::map<uint32_t, TargetActivity> activity;
   Counts counts;
   size_t vanished = 0;
@@ -364,16 +295,16 @@ void Accounts::Finish(ProfileDelta& delta) {
     Thread& thread = it->second;
     const bool rests = rests_known_ && thread.at_rest && thread.reading != reading_;
     if (rests && (books_ || thread.by_ledger)) {
-      AddRest(Rest(it->first, thread), thread);
+      pending_.AddRest(Rest(it->first, thread), &thread.pending);
     } else if (rests) {
       // Of a thread that ran nothing would be known but its wall clock, either.
-      Pending(thread).wall_ns += Rest(it->first, thread).wall_ns;
+      pending_.LedgerOf(it->first, &thread.pending).wall_ns += Rest(it->first, thread).wall_ns;
       thread.seen = true;
     }
-    if (thread.pending != kNothing) {
-      activity[thread.info.target].switches += SwitchesOf(Pending(thread), books_);
+    if (const LedgerDelta* did = pending_.FindLedger(thread.pending)) {
+      activity[thread.info.target].switches += SwitchesOf(*did, books_);
     }
-    thread.pending = thread.rest = kNothing;
+    thread.pending = {};
     if (exited_.WantsName(thread.info.pid)) {
       exited_.SetName(thread.info.pid, thread.info.process, thread.info.process_start_ns);
     }
@@ -401,16 +332,7 @@ void Accounts::Finish(ProfileDelta& delta) {
     ++it;
   }
   crowded_ = vanished > kMostVanished;
-  const size_t ledgers = pending_.size();
-  if (delta.ledgers.empty()) {
-    delta.ledgers = std::exchange(pending_, {});
-  } else {
-    delta.ledgers.insert(delta.ledgers.end(), pending_.begin(), pending_.end());
-    pending_.clear();
-  }
-  pending_.reserve(ledgers);
-  delta.resting = std::exchange(rests_, {});
-  rests_.reserve(delta.resting.size());
+  pending_.MoveTo(delta);
   FinishExited(delta, counts, activity);
   activity_.clear();
   for (auto& [target, did] : activity) {

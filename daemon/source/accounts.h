@@ -14,6 +14,7 @@
 #include "daemon/kernel/kernel.h"
 #include "daemon/profile/profile.h"
 #include "daemon/source/exited_threads.h"
+#include "daemon/source/pending_steps.h"
 #include "daemon/source/wait_durations.h"
 
 namespace profd {
@@ -95,8 +96,6 @@ class Accounts {
     int64_t write_bytes = 0;
   };
 
-  static constexpr uint32_t kNothing = 0xffffffff;
-
   struct Thread {
     // What a drain looks at of a thread at rest comes first.
     bool seen = false;       // in this drain
@@ -115,9 +114,7 @@ class Accounts {
     ThreadInfo info;
     LedgerNumbers exact;  // of the last record
     BookNumbers books;    // of it, or as the account was opened
-    // Indexes into pending_ and rests_.
-    uint32_t pending = kNothing;
-    uint32_t rest = kNothing;
+    PendingSteps::Place pending;
     WaitDurations durations;
     uint64_t armed_at = 0;  // as of the last record; 0: the ledger stood still
     int64_t missing = 0;    // switches that the books have and the ledger has not
@@ -138,10 +135,6 @@ class Accounts {
   // Rows for threads that ended without a record, and what they did for their targets.
   void FinishExited(ProfileDelta& delta, const Counts& counts,
                     std::map<uint32_t, TargetActivity>& activity);
-  // What is pending of a thread; made if need be.
-  LedgerDelta& Pending(Thread& thread);
-  void AddStep(const LedgerDelta& step, Thread& thread);
-  void AddRest(const RestingThread& rest, Thread& thread);
   static LedgerNumbers NarrowLedger(const LedgerDelta& exact);
   static BookNumbers NarrowBooks(const LedgerDelta& books);
   static LedgerDelta Grown(const LedgerDelta& books, const BookNumbers& before);
@@ -160,9 +153,7 @@ class Accounts {
   const bool books_;
   absl::node_hash_map<ThreadId, Thread> threads_;  // large values: no room kept for more
   ExitedThreads exited_;
-  // Since the last drain. A ledger takes twenty times the room of a rest.
-  std::vector<ThreadLedger> pending_;
-  std::vector<RestingThread> rests_;
+  PendingSteps pending_;  // since the last drain
   std::vector<ThreadInfo> news_;
   std::vector<Sample> durations_;  // of waits, since the last drain
   std::vector<ThreadId> ended_;
