@@ -118,6 +118,28 @@ TEST(SegmentCodecTest, ThreadsOfWhichItSaysTheSameAreNotMadeAgain) {
 }
 
 // A change of any byte is noticed.
+TEST(SegmentCodecTest, SlicesAreReadWhileItIsLoaded) {
+  std::mt19937_64 random(5);
+  Segment segment = RandomSegment(&random);
+  while (segment.slices.empty()) segment = RandomSegment(&random);
+  const std::string blob = EncodeSegment(segment);
+  auto reader = SegmentReader::Open(blob);
+  ASSERT_TRUE(reader.ok()) << reader.status();
+  reader->Unload();
+  EXPECT_EQ(reader->slices(), segment.slices.size());
+  EXPECT_EQ(reader->dictionaries().threads.size(), segment.threads.size());
+  for (const std::string& other : {EncodeSegment(Segment()), blob.substr(1)}) {
+    EXPECT_EQ(reader->Load(other).code(), absl::StatusCode::kDataLoss);
+    EXPECT_EQ(reader->Read(0).status().code(), absl::StatusCode::kDataLoss);
+  }
+  ASSERT_TRUE(reader->Load(blob).ok());
+  for (size_t i = 0; i < segment.slices.size(); i++) {
+    auto slice = reader->Read(i);
+    ASSERT_TRUE(slice.ok()) << slice.status();
+    ASSERT_NO_FATAL_FAILURE(ExpectEqual(segment.slices[i], WholeSlice(*std::move(slice))));
+  }
+}
+
 TEST(SegmentCodecTest, DamageIsNoticed) {
   std::mt19937_64 random(2);
   const std::string blob = EncodeSegment(RandomSegment(&random));
