@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import unittest.mock
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
@@ -89,6 +90,58 @@ class Savings(unittest.TestCase):
         tool = tools.Profd.__new__(tools.Profd)
         for governor in ({}, {"budget": 0, "saved_s": 0}, {"budget": None}):
             self.assertEqual(tool.share_saved({"governor": governor}), 0)
+
+
+class SpansOfProfd(unittest.TestCase):
+    """What profd says comes late: after a pause, and between drains."""
+
+    def setUp(self):
+        self.now = 0.0
+
+        def sleep(seconds):
+            self.now += seconds
+
+        clock = unittest.mock.Mock(monotonic=lambda: self.now, sleep=sleep)
+        for patch in (unittest.mock.patch.object(tools, "time", clock),
+                      unittest.mock.patch.object(tools.process, "rss_bytes", lambda *_, **__: 0)):
+            patch.start()
+            self.addCleanup(patch.stop)
+
+    def profd(self, status):
+        """One whose status at an instant is as told; it uses a tenth of a CPU."""
+        tool = tools.Profd.__new__(tools.Profd)
+        tool.check = lambda: None
+        tool.process = unittest.mock.Mock(pid=1)
+        tool.saved = []
+        tool._reading = lambda: {"time": self.now, "cpu": self.now / 10, "status": status(self.now)}
+        return tool
+
+    def test_a_span_begins_when_it_has_resumed(self):
+        tool = self.profd(lambda now: {"paused": now < 1.2})
+        tool.begin()
+        self.assertEqual(tool.before["time"], 1.5)
+
+    def test_it_is_given_up_if_it_stays_paused(self):
+        with self.assertRaisesRegex(tools.Failed, "did not resume"):
+            self.profd(lambda _: {"paused": True}).begin()
+
+    def span(self, drained_at):
+        """A span of 2 s, of which a drain tells at this instant."""
+        tool = self.profd(lambda now: {"cost": {"switches": 7, "targets": [
+            {"tick_cpu_ns": 5 if now < drained_at else 6}]}})
+        tool.begin()
+        self.now += 2
+        return tool.end()
+
+    def test_it_ends_with_a_drain(self):
+        self.assertAlmostEqual(self.span(drained_at=1)["daemon_cpu"], 0.1)
+        self.assertEqual(self.now, 2)
+        self.assertAlmostEqual(self.span(drained_at=self.now + 4.8)["daemon_cpu"], 0.1)
+        self.assertEqual(self.now, 7)
+
+    def test_it_is_given_up_if_nothing_was_seen(self):
+        with self.assertRaisesRegex(tools.Failed, "saw no thread"):
+            self.span(drained_at=100)
 
 
 class CommandLine(unittest.TestCase):

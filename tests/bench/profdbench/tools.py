@@ -128,7 +128,10 @@ class Profd(Tool):
     has_savings = True
     savings_seconds = 60
     spent_share = 0.1
-    drain_seconds = 1.2
+    # Drains are this far apart at most: one a second, and fewer at higher levels of `drain`.
+    drain_seconds = 5.2
+    # A busy machine keeps it from putting its programs back at once.
+    resume_seconds = 5
     can_pause = True
 
     def __init__(self, options):
@@ -156,18 +159,28 @@ class Profd(Tool):
         return {"time": time.monotonic(), "cpu": process.task_cpu_ns(self.process.pid) / 1e9,
                 "status": status}
 
+    def _reading_when(self, is_met, seconds):
+        """The first reading of which `is_met` is true, or the last of so many seconds."""
+        deadline = time.monotonic() + seconds
+        while True:
+            reading = self._reading()
+            if is_met(reading) or time.monotonic() >= deadline:
+                return reading
+            time.sleep(0.5)
+
     def pause(self, paused):
         self.process.send_signal(signal.SIGUSR1 if paused else signal.SIGUSR2)
 
     def begin(self):
         self.check()
-        self.before = self._reading()
+        self.before = self._reading_when(lambda reading: not reading["status"].get("paused"),
+                                         self.resume_seconds)
         if self.before["status"].get("paused"):
             raise Failed("profd did not resume")
 
     def end(self):
         self.check()
-        before, after = self.before, self._reading()
+        before = self.before
 
         def number(reading, key):
             return float(process.find_key(reading["status"], key) or 0)
@@ -178,14 +191,9 @@ class Profd(Tool):
             return number(reading, "switches") + sum(float(process.find_key(target, "tick_cpu_ns") or 0)
                                                      for target in targets or [])
 
-        def saw_nothing():
-            return seen(after) <= seen(before)
-
-        if saw_nothing():
-            # What it says is of its last drain, which a short run may have come after.
-            time.sleep(self.drain_seconds)
-            after = self._reading()
-        if saw_nothing():
+        # What it says is of its last drain, which the whole span may have come after.
+        after = self._reading_when(lambda reading: seen(reading) > seen(before), self.drain_seconds)
+        if seen(after) <= seen(before):
             raise Failed("profd saw no thread of the workload run or wait")
         seconds = after["time"] - before["time"]
         self.saved.append(self.share_saved(after["status"]))
