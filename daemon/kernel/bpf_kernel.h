@@ -112,6 +112,7 @@ class BpfKernel final : public Kernel {
   void ForgetHeapSettled(int32_t pid, WatchId module) override;
   uint64_t HeapRefusals() const override;
   std::vector<HeapTally> HeapTallies() const override;
+  void ForgetHeapTallies(WatchId module) override;
   profd_probe_cost HeapCost() const override;
   void SetMapSampling(uint32_t one_in) override;
   bool has_map_layer() const override;

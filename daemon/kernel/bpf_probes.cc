@@ -74,6 +74,13 @@ std::vector<HeapTally> BpfKernel::HeapTallies() const {
   return tallies;
 }
 
+void BpfKernel::ForgetHeapTallies(WatchId module) {
+  for (uint32_t number = 0; number < PROFD_HEAP_NUMBERS; ++number) {
+    const uint32_t key = PROFD_HEAP_TALLY_KEY(static_cast<uint32_t>(module), number);
+    (void)bpf_map_delete_elem(bpf_map__fd(skeleton_->maps.heap_tallies), &key);
+  }
+}
+
 absl::StatusOr<Probe> BpfKernel::AttachHeapProbe(int file, int32_t pid,
                                                  std::span<const ProbePlace> places) {
   return probes_.Put(skeleton_->progs.on_heap_event, file, pid, places);

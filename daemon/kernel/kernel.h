@@ -306,6 +306,8 @@ class ProbeKernel {
   virtual uint64_t HeapRefusals() const = 0;
   // Thread-safe. The same by place, with what was one.
   virtual std::vector<HeapTally> HeapTallies() const = 0;
+  // Thread-safe. Makes room for others in that table, once no probe stands in the module any more.
+  virtual void ForgetHeapTallies(WatchId module) = 0;
   virtual profd_probe_cost HeapCost() const = 0;
   // Counts one call that changes an address space in `one_in` only, a power of two, at random; 0:
   // none.

@@ -92,6 +92,14 @@ void JemallocEvents::Unwant(const ProbedModule& where) {
   reconciler_->Unwant({.set = ProbeSet::kEvents, .pid = where.first, .module = where.second});
 }
 
+void JemallocEvents::KeepOnly(absl::FunctionRef<bool(WatchId)> is_known) {
+  std::erase_if(modules_, [&](const auto& entry) {
+    if (is_known(entry.first)) return false;
+    kernel_->ForgetHeapTallies(entry.first);
+    return true;
+  });
+}
+
 void JemallocEvents::Judge() {
   const uint64_t refusals = kernel_->HeapRefusals();
   if (refusals < refusals_ + kHitsThatTell) return;

@@ -8,6 +8,7 @@
 #include <map>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "bpf/abi.h"
 #include "daemon/heap/jemalloc.h"
 #include "daemon/kernel/kernel.h"
@@ -33,6 +34,8 @@ class JemallocEvents {
 
   void Want(const ProbedModule& where, const JemallocInfo& info);
   void Unwant(const ProbedModule& where);
+  // Forgets what was learned of other modules.
+  void KeepOnly(absl::FunctionRef<bool(WatchId)> is_known);
   // Checks the hits of places that were found by their code. Places where no event occurs are not
   // wanted any more in any process.
   void Judge();

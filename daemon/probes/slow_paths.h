@@ -5,6 +5,7 @@
 
 #include <map>
 
+#include "absl/functional/function_ref.h"
 #include "daemon/heap/jemalloc.h"
 #include "daemon/probes/reconciler.h"
 #include "daemon/probes/wanted.h"
@@ -23,6 +24,10 @@ class SlowPathProbes {
   // No-op for a module that is not watched.
   void Want(const ProbedModule& where);
   void Unwant(const ProbedModule& where);
+  // Watches other modules no more, of which no process is left.
+  void KeepOnly(absl::FunctionRef<bool(WatchId)> is_known) {
+    std::erase_if(modules_, [&](const auto& entry) { return !is_known(entry.first); });
+  }
 
   // They are attached only while the probes at events are.
   void SetOn(bool on) { Apply(on_ = on, events_on_); }

@@ -59,6 +59,13 @@ void TargetProbes::KeepOnly(const std::set<int32_t>& pids) {
   map_calls_.KeepOnly(pids);
 }
 
+void TargetProbes::KeepKnownModules() {
+  absl::MutexLock lock(&mutex_);
+  const auto is_known = [this](WatchId id) { return modules_->Knows(id); };
+  events_.KeepOnly(is_known);
+  slow_paths_.KeepOnly(is_known);
+}
+
 void TargetProbes::SetEventsOn(bool on) {
   absl::MutexLock lock(&mutex_);
   reconciler_.SetPresence(ProbeSet::kEvents, on ? Presence::kPresent : Presence::kBetween);

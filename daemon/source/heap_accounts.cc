@@ -68,6 +68,10 @@ void HeapAccounts::KeepOnly(absl::FunctionRef<bool(ThreadId)> is_known) {
   absl::erase_if(unread_, [&](ThreadId id) { return !is_known(id); });
 }
 
+void HeapAccounts::KeepOnlyModules(absl::FunctionRef<bool(WatchId)> is_known) {
+  std::erase_if(allocators_, [&](const auto& entry) { return !is_known(entry.first); });
+}
+
 void HeapAccounts::Finish(ProfileDelta& delta) {
   for (auto it = threads_.begin(); it != threads_.end();) {
     Thread& thread = it->second;

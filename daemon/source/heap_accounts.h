@@ -33,6 +33,8 @@ class HeapAccounts {
 
   // Forgets unknown threads, whose last record was lost.
   void KeepOnly(absl::FunctionRef<bool(ThreadId)> is_known);
+  // Forgets the totals of unknown modules.
+  void KeepOnlyModules(absl::FunctionRef<bool(WatchId)> is_known);
 
   // Since the last call: allocated less freed bytes of threads when first seen, and threads that
   // exited.

@@ -15,7 +15,8 @@ namespace {
 // The coverage below which status has a note, and the bytes needed to judge it.
 constexpr double kCovered = 0.98;
 constexpr double kCoverageMatters = 1 << 20;
-// How often, in drains, to look for threads whose exit was lost.
+// How often, in drains, to look for threads whose exit was lost, and for modules that are
+// forgotten.
 constexpr uint64_t kForgetDrains = 64;
 // Before each further attempt to read totals while their process changes its mappings. Most changes
 // take less than a millisecond, but whoever makes them may have to wait for a CPU.
@@ -104,6 +105,7 @@ absl::Status JemallocSource::Drain(ProfileDelta& delta) {
   accounts_.Finish(delta);
   if (++drains_ % kForgetDrains == 0) {
     accounts_.KeepOnly([this](ThreadId thread) { return threads_->accounts().Knows(thread); });
+    accounts_.KeepOnlyModules([this](WatchId id) { return modules_->modules().Knows(id); });
   }
   SumGrowth(delta, begin);
   return status;

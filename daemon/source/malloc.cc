@@ -48,6 +48,8 @@ absl::Status MallocSource::Drain(ProfileDelta& delta) {
   const std::optional<BurstResult> burst = bursts_.Take();
   if (!burst) return absl::OkStatus();
   EstimateBurst(*burst, delta, totals_);
+  std::erase_if(totals_,
+                [this](const auto& entry) { return !modules_->modules().Knows(entry.first); });
   knob_.Learn(*burst, context_.kernel->MallocCost(), bursts_.traps());
   return absl::OkStatus();
 }

@@ -224,6 +224,7 @@ bool ModulesSource::WantsNamed() const {
 void ModulesSource::KeepOnly(const absl::flat_hash_set<ModuleId>& named) {
   next_keep_ns_ = context_.clock->MonotonicNs() + kKeepInterval;
   modules_.KeepOnly(named);
+  if (probes_) probes_->KeepKnownModules();
 }
 
 void ModulesSource::Step() {

@@ -39,6 +39,7 @@ absl::Status ToldSource::Drain(ProfileDelta& delta) {
 
 void ToldSource::OnProcesses(const std::set<int32_t>& /*pids*/) {
   heap_.KeepOnly(modules_->probes()->ToldSources());
+  heap_.KeepOnlyModules([this](WatchId id) { return modules_->modules().Knows(id); });
 }
 
 }  // namespace profd

@@ -7,6 +7,7 @@
 #include <map>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/functional/function_ref.h"
 #include "bpf/abi.h"
 #include "daemon/profile/profile.h"
 #include "daemon/source/heap_accounts.h"
@@ -42,6 +43,10 @@ class ToldHeap {
   void OnExec(int32_t pid, int64_t now_ns) { live_.OnExec(pid, now_ns); }
   // Forgets the objects of all other places.
   void KeepOnly(const std::map<Place, LiveSampling>& sources) { live_.KeepOnly(sources); }
+  // Forgets the totals of unknown modules.
+  void KeepOnlyModules(absl::FunctionRef<bool(WatchId)> is_known) {
+    std::erase_if(totals_, [&](const auto& entry) { return !is_known(entry.first); });
+  }
 
   // Ends a drain: moves the changes since the last one into the samples and ledgers of `delta`.
   void Finish(ProfileDelta& delta);

@@ -306,6 +306,10 @@ absl::StatusOr<UniqueFd> Modules::FileToProbe(WatchId id) const {
   return fd;
 }
 
+bool Modules::Knows(WatchId id) const {
+  return Get(id, [](const Module& /*module*/) { return true; });
+}
+
 std::optional<ModuleIdentity> Modules::IdentityOf(WatchId id) const {
   return Get(id, [](const Module& module) { return std::optional(module.state.identity); });
 }

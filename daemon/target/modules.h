@@ -79,6 +79,8 @@ class Modules : public ModuleSource {
   // it was written since it was read: in other code the places for probes may lie inside of
   // instructions.
   absl::StatusOr<UniqueFd> FileToProbe(WatchId id) const;
+  // Not forgotten yet.
+  bool Knows(WatchId id) const;
   std::optional<ModuleIdentity> IdentityOf(WatchId id) const;
   // The allocator that a module holds.
   std::optional<JemallocInfo> AllocatorIn(WatchId id) const;

@@ -21,6 +21,7 @@ namespace profd {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::IsEmpty;
 using ::testing::Key;
 using ::testing::Pair;
 using ::testing::SizeIs;
@@ -372,6 +373,12 @@ TEST_F(HeapKernelTest, WhatIsNoEventIsRefused) {
   EXPECT_THAT(tallies, ElementsAre(Pair(3, Pair(4, 8)), Pair(25, Pair(0, 2))))
       << "each came by at two probes";
   EXPECT_EQ(kernel_->HeapRefusals(), 10U);
+  kernel_->ForgetHeapTallies(WatchId{8});
+  kernel_->ForgetHeapTallies(WatchId{10});
+  EXPECT_THAT(kernel_->HeapTallies(), SizeIs(2));
+  kernel_->ForgetHeapTallies(WatchId{9});
+  EXPECT_THAT(kernel_->HeapTallies(), IsEmpty());
+  EXPECT_EQ(kernel_->HeapRefusals(), 10U) << "since start";
 }
 
 // 5 standard deviations: a false alarm in 1.7 million runs.

@@ -300,6 +300,9 @@ class FakeKernel final : public Kernel {
   void ForgetHeapSettled(int32_t, WatchId) override {}
   uint64_t HeapRefusals() const override { return heap_refusals; }
   std::vector<HeapTally> HeapTallies() const override { return heap_tallies; }
+  void ForgetHeapTallies(WatchId module) override {
+    std::erase_if(heap_tallies, [&](const HeapTally& tally) { return tally.module == module; });
+  }
   profd_probe_cost HeapCost() const override { return {}; }
   void SetMapSampling(uint32_t) override {}
   bool has_map_layer() const override { return refusal(KernelLayer::kMap).empty(); }

@@ -63,6 +63,19 @@ TEST(HeapAccountsTest, ThreadsThatNobodyKnowsAreForgotten) {
   EXPECT_EQ(accounts.events(), 100) << "what they did stays";
 }
 
+TEST(HeapAccountsTest, TotalsOfModulesThatAreForgottenGo) {
+  HeapAccounts accounts;
+  profd_heap_counter other = Counter(64, PROFD_KIND_ALLOC, 0, 70'000, 66'000, 1);
+  other.watch_id = 9;
+  accounts.Apply(Record(1, {Counter(64, PROFD_KIND_ALLOC, 0, 70'000, 66'000, 1)}));
+  accounts.Apply(Record(2, {other}));
+  ASSERT_THAT(accounts.allocators(), SizeIs(2));
+  accounts.KeepOnlyModules([](WatchId id) { return id == kModule; });
+  ASSERT_THAT(accounts.allocators(), SizeIs(1));
+  EXPECT_EQ(accounts.allocators().at(kModule).allocated.bytes, 70'000);
+  EXPECT_EQ(accounts.bytes(), 140'000) << "what was allocated stays";
+}
+
 TEST(HeapAccountsTest, DeltasTelescopeToTheCounter) {
   HeapAccounts accounts;
   // 1,000 bytes before the first event that was seen are not ours.

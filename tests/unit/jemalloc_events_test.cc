@@ -121,5 +121,29 @@ TEST_F(JemallocEventsTest, WhereNothingIsAnEventThePlaceGoes) {
   EXPECT_EQ(state.wrong_places, 3U);
 }
 
+TEST_F(JemallocEventsTest, NothingIsKeptOfAModuleThatIsForgotten) {
+  constexpr WatchId kOther{8};
+  events_.Want({1, kModule}, WithCopies(3));
+  events_.Want({1, kOther}, WithCopies(3));
+  kernel_.heap_refusals = 100;
+  kernel_.heap_tallies = {{.module = kModule, .number = 0, .held = 0, .refused = 50},
+                          {.module = kOther, .number = 1, .held = 0, .refused = 50}};
+  events_.Judge();
+  events_.KeepOnly([](WatchId module) { return module == kOther; });
+  ASSERT_THAT(kernel_.heap_tallies, SizeIs(1));
+  EXPECT_EQ(kernel_.heap_tallies[0].module, kOther);
+  AllocatorState kept, forgotten;
+  events_.Describe(kOther, kept);
+  events_.Describe(kModule, forgotten);
+  EXPECT_EQ(kept.wrong_places, 1U);
+  EXPECT_EQ(forgotten.places, 0U);
+  // Late numbers of what is gone change nothing.
+  kernel_.heap_refusals = 200;
+  kernel_.heap_tallies = {{.module = kModule, .number = 1, .held = 0, .refused = 50}};
+  events_.Judge();
+  events_.Describe(kOther, kept);
+  EXPECT_EQ(kept.wrong_places, 1U);
+}
+
 }  // namespace
 }  // namespace profd

@@ -161,6 +161,15 @@ TEST(ToldHeapTest, AnExecAndAnEndLeaveNothing) {
   EXPECT_THAT(Finish(heap).samples, ::testing::SizeIs(1)) << "what was allocated in between";
 }
 
+TEST(ToldHeapTest, TotalsOfModulesThatAreForgottenGo) {
+  ToldHeap heap;
+  heap.Apply(Came(0x1000, 100, 8'000), kSource);
+  heap.KeepOnlyModules([](WatchId id) { return id == kModule; });
+  EXPECT_EQ(heap.totals().at(kModule).totals.allocated.bytes, 8'000);
+  heap.KeepOnlyModules([](WatchId) { return false; });
+  EXPECT_TRUE(heap.totals().empty());
+}
+
 TEST(ToldHeapTest, MemoryIsBounded) {
   ToldHeap heap(2);
   for (uint64_t i = 1; i <= 5; ++i) heap.Apply(Came(i << 12, 100, 8'000), kSource);
