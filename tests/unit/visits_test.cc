@@ -465,6 +465,29 @@ TEST_F(QuietTest, EverybodyIsLookedAtNowAndThen) {
   for (uint64_t id = 1; id <= 20; ++id) EXPECT_EQ(looked_at[id], 10) << id;
 }
 
+TEST_F(QuietTest, VeryManyAreLookedAtLessOften) {
+  constexpr uint64_t kThreads = 6'000;
+  marks_.assign(8'192, 1);
+  for (uint64_t id = 1; id <= kThreads; ++id) Add(id);
+  Ticks(2);
+  ASSERT_EQ(visits_.quiet(), kThreads);
+  const auto look = [this](int ticks) {
+    std::map<uint64_t, int> looked_at;
+    for (int i = 0; i < ticks; ++i) {
+      for (const uint64_t id : Tick()) ++looked_at[id];
+    }
+    std::set<int> times;
+    for (uint64_t id = 1; id <= kThreads; ++id) times.insert(looked_at[id]);
+    return times;
+  };
+  // Once in 4 s, and 1,500 a second, where 20 would be looked at every 2 s.
+  interval_ = 500 * kMs;
+  EXPECT_THAT(look(40), ElementsAre(5));
+  // Once in 512 ticks, where 20 would be in 128.
+  interval_ = 10 * kMs;
+  EXPECT_THAT(look(1'024), ElementsAre(2));
+}
+
 // There is a mark for each of 63 threads.
 TEST_F(QuietTest, WhoHasNoMarkIsVisitedAlways) {
   for (uint64_t id = 1; id <= 100; ++id) Add(id);
