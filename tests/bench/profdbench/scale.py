@@ -2,7 +2,7 @@
 
 Each curve grows a load along one axis while the others stay small:
 
-  threads    10 to 5,000 threads that are blocked for good
+  threads    10 to 20,000 threads that are blocked for good
   switches   1,000 context switches a second to as many as the machine gives
   stacks     100 to 100,000 different stacks that 64 threads wait in by turns, 10 ms each
   modules    10 to 1,000 shared objects that a thread waits under, 8 at a time
@@ -34,7 +34,7 @@ exit status: 0 done, 1 a curve failed, 2 the command line is wrong"""
 
 # Name: (title, axis, points, those of --quick, seconds to settle at a point).
 CURVES = {
-    "threads": ("Idle threads", "threads", [10, 100, 500, 1000, 2500, 5000], [10, 5000],
+    "threads": ("Idle threads", "threads", [10, 100, 500, 1000, 2500, 5000, 20000], [10, 20000],
                 lambda x: 3),
     "switches": ("Context switches", "switches/s", [1_000, 10_000, 100_000, "max"],
                  [1_000, "max"], lambda x: 3),
