@@ -34,7 +34,7 @@ class JemallocEvents {
 
   void Want(const ProbedModule& where, const JemallocInfo& info);
   void Unwant(const ProbedModule& where);
-  // Forgets what was learned of other modules.
+  // Forgets what was learned of other modules. No process may use them any more.
   void KeepOnly(absl::FunctionRef<bool(WatchId)> is_known);
   // Checks the hits of places that were found by their code. Places where no event occurs are not
   // wanted any more in any process.

@@ -24,7 +24,7 @@ class SlowPathProbes {
   // No-op for a module that is not watched.
   void Want(const ProbedModule& where);
   void Unwant(const ProbedModule& where);
-  // Watches other modules no more, of which no process is left.
+  // Forgets other modules. No process may use them any more.
   void KeepOnly(absl::FunctionRef<bool(WatchId)> is_known) {
     std::erase_if(modules_, [&](const auto& entry) { return !is_known(entry.first); });
   }

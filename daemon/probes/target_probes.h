@@ -37,7 +37,7 @@ class TargetProbes {
   void OnExec(int32_t pid);
   // The current processes of all targets. Probes in others are detached.
   void KeepOnly(const std::set<int32_t>& pids);
-  // Forgets what was learned of modules that are forgotten.
+  // Forgets what was learned of modules that `modules` no longer knows.
   void KeepKnownModules();
   // Detaches all probes, or attaches them again.
   void SetOn(bool on) { reconciler_.SetOn(on); }

@@ -14,13 +14,13 @@ namespace {
 constexpr int64_t kMostTicks = 128;
 constexpr int64_t kLookAgainNs = 2'000'000'000;
 constexpr size_t kNeighbours = 64;
-// With very many threads less often: so many visits take a quarter of a per cent of a CPU.
+// With very many threads, each is visited less often: this many visits take 0.25 % of a CPU.
 constexpr uint64_t kMostLooksPerSecond = 2'048;
 
 // So many marks are looked at together.
 using Word = uint64_t;
 
-// From one look at a quiet thread to the next.
+// How many ticks there are from one look at a quiet thread to the next.
 size_t TicksToLook(size_t quiet, int64_t interval_ns) {
   constexpr uint64_t kSecond = 1'000'000'000;
   const uint64_t of_one = kMostLooksPerSecond * static_cast<uint64_t>(interval_ns);

@@ -117,7 +117,6 @@ TEST(SegmentCodecTest, ThreadsOfWhichItSaysTheSameAreNotMadeAgain) {
   for (size_t i = 0; i < threads.size(); i++) EXPECT_EQ(*threads[i], *segment.threads[i]);
 }
 
-// A change of any byte is noticed.
 TEST(SegmentCodecTest, SlicesAreReadWhileItIsLoaded) {
   std::mt19937_64 random(5);
   Segment segment = RandomSegment(&random);
@@ -140,6 +139,7 @@ TEST(SegmentCodecTest, SlicesAreReadWhileItIsLoaded) {
   }
 }
 
+// A change of any byte is noticed.
 TEST(SegmentCodecTest, DamageIsNoticed) {
   std::mt19937_64 random(2);
   const std::string blob = EncodeSegment(RandomSegment(&random));

@@ -184,8 +184,8 @@ def section(lines, images):
     if points:
         options = {" ".join(point["options"]) or "its default flags" for point in points}
         text += [
-            f"profd ran with {'; '.join(sorted(options))}, and had just started: it may still spend the "
-            "minute of budget that it has then, and shows more and costs more than later. CPU, in % of "
+            f"profd ran with {'; '.join(sorted(options))} and had just started. At first it can spend the "
+            "minute of budget that it starts with; later it shows less and costs less. CPU, in % of "
             f"one CPU, is measured over {points[0]['seconds']} s without queries. Then follow "
             f"{points[0]['fetches']} fetches of 10 s, timed as a user sees them, client startup included, and as many calls of "
             "`status`, the minimum for any client. With "

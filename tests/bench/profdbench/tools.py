@@ -128,9 +128,9 @@ class Profd(Tool):
     has_savings = True
     savings_seconds = 60
     spent_share = 0.1
-    # Drains are this far apart at most: one a second, and fewer at higher levels of `drain`.
+    # At the highest level of `drain`, there are 5 s from one drain to the next.
     drain_seconds = 5.2
-    # A busy machine keeps it from putting its programs back at once.
+    # On a busy machine, it takes a while to attach its programs again.
     resume_seconds = 5
     can_pause = True
 
