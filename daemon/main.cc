@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdio>
 #include <ctime>
 #include <iostream>
@@ -17,6 +18,7 @@
 #include "absl/synchronization/mutex.h"
 #include "daemon/base/cpu_use.h"
 #include "daemon/base/log.h"
+#include "daemon/base/program_pages.h"
 #include "daemon/base/spare_threads.h"
 #include "daemon/base/status.h"
 #include "daemon/collect/collector.h"
@@ -78,11 +80,18 @@ constexpr unsigned kShutdownSeconds = 60;
 // gRPC starts a thread now and then, and seldom two at a time.
 constexpr size_t kSpareThreads = 8;
 constexpr timespec kBeginPoll = {.tv_sec = 0, .tv_nsec = 10'000'000};
+// The program takes some 20 MiB after the start, half of which is not used again.
+constexpr timespec kProgramPagesInterval = {.tv_sec = 60, .tv_nsec = 0};
 
 void EndNow(int /*signal*/) {
   constexpr char kText[] = "profd: ended without waiting for calls that did not finish\n";
   (void)!write(STDERR_FILENO, kText, sizeof(kText) - 1);
   _exit(1);
+}
+
+void KeepProgramSmall() {
+  const absl::StatusOr<size_t> bytes = UnmapProgramPages();
+  if (!bytes.ok()) LogDebug("program pages: ", bytes.status().ToString());
 }
 
 // The next of `signals`. Says what profd attached to, once ticks have begun.
@@ -93,11 +102,15 @@ int NextSignal(const sigset_t& signals, const Options& options, const Collector&
     if (collector.has_begun()) {
       std::fprintf(stderr, "profd: %s\n", Describe(options, collector).c_str());
       *said = true;
+      KeepProgramSmall();
     } else if (received = sigtimedwait(&signals, nullptr, &kBeginPoll); received > 0) {
       return received;
     }
   }
-  return sigwait(&signals, &received) == 0 ? received : SIGTERM;
+  while ((received = sigtimedwait(&signals, nullptr, &kProgramPagesInterval)) < 0) {
+    if (errno == EAGAIN) KeepProgramSmall();
+  }
+  return received;
 }
 
 int Main(int argc, char** argv) {
@@ -134,7 +147,7 @@ int Main(int argc, char** argv) {
   const bool admin_for_probes = puts_probes && !HasMultiProbes();
   collecting.missing = MissingFeatures(admin_for_probes);
 
-  // Blocked before any thread starts, so that only sigwait below sees them.
+  // Blocked before any thread starts, so that only NextSignal sees them.
   sigset_t signals;
   sigemptyset(&signals);
   sigaddset(&signals, SIGINT);

@@ -57,12 +57,17 @@ std::optional<double> MajorFaults(const MemoryPoint& point) {
   return static_cast<double>(point.major_faults());
 }
 
-// Growth of a cumulative figure per second.
+// Growth of a cumulative figure per second, between the first and the last point that have it.
 std::optional<double> PerSecond(const ProcessMemory& process, MemoryFigure figure) {
-  const std::optional<double> begin = figure(First(process)), end = figure(Last(process));
-  const int64_t duration_ns = DurationNs(process);
-  if (!begin || !end || *end < *begin || duration_ns <= 0) return std::nullopt;
-  return (*end - *begin) / static_cast<double>(duration_ns) * kSecondNs;
+  const auto& points = process.points();
+  const auto has = [&](const MemoryPoint& point) { return figure(point).has_value(); };
+  const auto first = std::find_if(points.begin(), points.end(), has);
+  const auto last = std::find_if(points.rbegin(), points.rend(), has);
+  if (first == points.end()) return std::nullopt;
+  const double begin = *figure(*first), end = *figure(*last);
+  const int64_t duration_ns = last->time_ns() - first->time_ns();
+  if (end < begin || duration_ns <= 0) return std::nullopt;
+  return (end - begin) / static_cast<double>(duration_ns) * kSecondNs;
 }
 
 std::optional<Trend> RssTrend(const ProcessMemory& process) {

@@ -1,5 +1,9 @@
 #include "daemon/collect/drain_knob.h"
 
+#include <algorithm>
+#include <array>
+#include <cstddef>
+
 #include "absl/strings/str_format.h"
 
 namespace profd {
@@ -10,8 +14,10 @@ constexpr double kUnitsPerDrain = 1'000;
 constexpr double kUnitsPerThread = 9;
 constexpr double kUnitsPerResting = 3;
 constexpr double kUnitsPerStack = 8;
-constexpr int64_t kDrainInterval = 1'000'000'000;
-constexpr int kDrainLevels = 5;
+constexpr int64_t kSecond = 1'000'000'000;
+// Drains sooner than this share of the interval are wanted by somebody else.
+constexpr double kSooner = 0.9;
+constexpr std::array<int64_t, 7> kSecondsBetween = {1, 2, 3, 4, 5, 7, 10};  // by level
 
 }  // namespace
 
@@ -27,21 +33,34 @@ int64_t DrainKnob::Learn(const Work& work) {
   // Who is read only now and then does not tell of most drains, but who always is does.
   if (!work.whole || whole_) Smooth(drain_ns_, own_ns / drains);
   whole_ = work.whole;
+  LearnRate(work);
   return static_cast<int64_t>(cpu_ns - own_ns);
 }
 
-int64_t DrainKnob::IntervalAt(int level) const { return (level + 1) * kDrainInterval; }
+void DrainKnob::LearnRate(const Work& work) {
+  if (work.seconds <= 0) return;
+  const double rate = static_cast<double>(work.drains) / work.seconds;
+  const double planned = kSecond / static_cast<double>(IntervalAt(level()));
+  const bool sooner = rate * kSooner > planned;
+  if (sooner || wanted_ > 0) Smooth(wanted_, sooner ? rate : 0);
+  if (wanted_ < planned * kSooner) wanted_ = 0;
+}
 
-int DrainKnob::levels() const { return kDrainLevels; }
+int64_t DrainKnob::IntervalAt(int level) const {
+  return kSecondsBetween[static_cast<size_t>(level)] * kSecond;
+}
+
+int DrainKnob::levels() const { return static_cast<int>(kSecondsBetween.size()); }
 
 double DrainKnob::CostAt(int level) const {
-  return drain_ns_ / static_cast<double>(IntervalAt(level));
+  // A drain puts off the next one.
+  return drain_ns_ * std::max(1 / static_cast<double>(IntervalAt(level)), wanted_ / kSecond);
 }
 
 std::string DrainKnob::GivenUpAt(int level) const {
   if (level == 0) return "";
   return absl::StrFormat("accounts are read every %d s, and when somebody asks for them",
-                         IntervalAt(level) / kDrainInterval);
+                         IntervalAt(level) / kSecond);
 }
 
 }  // namespace profd

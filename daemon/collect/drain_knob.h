@@ -16,6 +16,7 @@ class DrainKnob final : public Knob {
   static constexpr double kPart = 0.25;
 
   struct Work {
+    double seconds = 0;  // in which they were; 0: not known
     int64_t drains = 0;
     int64_t cpu_ns = 0;   // of them
     int64_t threads = 0;  // accounts, counters and new stacks that they took out
@@ -38,7 +39,11 @@ class DrainKnob final : public Knob {
   std::string GivenUpAt(int level) const override;
 
  private:
+  // How often drains come when they are wanted sooner than the level has them, from the last work.
+  void LearnRate(const Work& work);
+
   double drain_ns_ = 0;  // of a drain on the mean, without what comes of ticks
+  double wanted_ = 0;    // drains per second; 0: none come sooner
   bool whole_ = false;   // as told last
 };
 

@@ -90,6 +90,7 @@ bool Steering::IsDue(int64_t now_ns) const { return now_ns - judged_ns_ >= kInte
 
 absl::Status Steering::Govern(int64_t now_ns, int64_t drain_cpu_ns) {
   const double seconds = static_cast<double>(now_ns - judged_ns_) / kSecond;
+  drained_.seconds = seconds;
   drained_.cpu_ns = drain_cpu_ns - std::exchange(judged_drain_cpu_ns_, drain_cpu_ns);
   const Period period = {.seconds = seconds,
                          .drains_for_tick = drain_knob_.Learn(std::exchange(drained_, {})),

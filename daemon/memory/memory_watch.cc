@@ -257,7 +257,11 @@ void MemoryWatch::Read(int32_t pid, int64_t now_ns) {
   // A process that cannot be read has exited, or will be missing from the timeline.
   const absl::StatusOr<ProcessDirectory> directory = ProcessDirectory::Open(options_.proc, pid);
   if (!directory.ok()) return;
-  const absl::StatusOr<std::string> stat_text = directory->Read("stat");
+  const bool whole = now_ns >= process.stat_due_ns;
+  const int64_t cpu = ThreadCpuNs();
+  // That of its first thread says the same but for the faults.
+  const absl::StatusOr<std::string> stat_text =
+      directory->Read(whole ? "stat" : absl::StrCat("task/", pid, "/stat").c_str());
   if (!stat_text.ok()) return;
   absl::StatusOr<ProcessStat> stat = ParseStat(*stat_text);
   if (!stat.ok()) return;
@@ -271,6 +275,7 @@ void MemoryWatch::Read(int32_t pid, int64_t now_ns) {
     process = {};
     process.start_ns = stat->start_ns;
   }
+  if (whole) process.stat_due_ns = now_ns + (ThreadCpuNs() - cpu) * options_.rest_per_stat;
   process.name = stat->name;
   process.read_ns = now_ns;
   if (stat->kernel_thread) {
@@ -290,8 +295,10 @@ void MemoryWatch::Read(int32_t pid, int64_t now_ns) {
   point.swap = figures.swap;
   point.page_tables = figures.page_tables;
   point.threads = figures.threads;
-  point.minor_faults = stat->minor_faults;
-  point.major_faults = stat->major_faults;
+  if (whole) {
+    point.minor_faults = stat->minor_faults;
+    point.major_faults = stat->major_faults;
+  }
   ReadPss(*directory, pid, *figures.rss, now_ns, &process);
   point.pss = process.pss;
   point.pss_time_ns = process.pss_time_ns;

@@ -30,6 +30,10 @@ struct MemoryWatchOptions {
   // Above this RSS, PSS is estimated: reading it holds the memory map lock for too long. A GiB of
   // small pages takes about 25 ms.
   int64_t largest_read_pss = int64_t{4} << 30;
+  // For the faults of a process the kernel adds up all its threads, with their signals locked: of
+  // thousands this takes milliseconds. Read again after so many times as long as the last read
+  // took.
+  int64_t rest_per_stat = 4000;
 };
 
 // By the allocators' own counters, bytes.
@@ -80,6 +84,7 @@ class MemoryWatch {
     std::string name;
     int64_t read_ns = 0;
     int64_t skip_until_ns = 0;  // kernel threads have no memory
+    int64_t stat_due_ns = 0;    // of all its threads
     std::optional<CgroupPlace> cgroup, cpu_cgroup;
     int64_t quota_moves = 0;
     std::string command;

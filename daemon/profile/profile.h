@@ -322,7 +322,7 @@ struct ProfileDelta {
   bool wakers_on = false;
   bool switch_stacks_on = false;
   bool bursts_on = false;
-  int64_t bursts = 0;            // that the samples hold; one at most
+  int64_t bursts = 0;            // that the samples hold; one with calls at most
   int64_t burst_ns = 0;          // their length
   int64_t burst_span_ns = 0;     // the time that they stand for
   int64_t tick_interval_ns = 0;  // mean of the ticks; without any, that in force

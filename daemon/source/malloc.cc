@@ -45,12 +45,12 @@ absl::Status MallocSource::OnRecord(uint32_t type, std::span<const uint8_t> byte
 absl::Status MallocSource::Drain(ProfileDelta& delta) {
   delta.bursts_on = !detached_ && bursts_.watching();
   if (modules_->found().glibcs == 0) return absl::OkStatus();
-  const std::optional<BurstResult> burst = bursts_.Take();
-  if (!burst) return absl::OkStatus();
-  EstimateBurst(*burst, delta, totals_);
+  for (const BurstResult& burst : bursts_.TakeSlice()) {
+    EstimateBurst(burst, delta, totals_);
+    knob_.Learn(burst, context_.kernel->MallocCost(), bursts_.traps());
+  }
   std::erase_if(totals_,
                 [this](const auto& entry) { return !modules_->modules().Knows(entry.first); });
-  knob_.Learn(*burst, context_.kernel->MallocCost(), bursts_.traps());
   return absl::OkStatus();
 }
 

@@ -29,11 +29,11 @@ class MallocSource final : public Source {
   absl::Status Apply() override;
   std::vector<uint32_t> records() const override;
   absl::Status OnRecord(uint32_t type, std::span<const uint8_t> bytes) override;
-  // Takes the results of one burst.
+  // Takes the results of one burst, and of those that met no calls.
   absl::Status Drain(ProfileDelta& delta) override;
   void OnProcesses(const std::set<int32_t>& pids) override { bursts_.KeepOnly(pids); }
-  // Each drain takes one burst, so several waiting bursts need more drains.
-  bool WantsDrain(bool /*rare*/) const override { return bursts_.pending() > 1; }
+  // Each drain takes one burst with calls.
+  bool WantsDrain(bool /*rare*/) const override { return bursts_.FillSlices(); }
   void Costs(std::vector<CostRow>& rows) const override;
   std::vector<Knob*> knobs() override { return {&knob_}; }
   void Learn(const Period& period) override;

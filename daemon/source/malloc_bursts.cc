@@ -24,8 +24,6 @@ constexpr int64_t kLeastLead = 5 * kMillisecond;
 constexpr int64_t kMostLead = 500 * kMillisecond;
 // Between attaching the last probe and the begin. Attaching disturbs the process.
 constexpr int64_t kSettle = 3 * kMillisecond;
-// A collector that takes one each second never lets so many wait.
-constexpr size_t kMostResults = 8;
 
 void SleepUntil(int64_t instant_ns) {
   const timespec until{.tv_sec = instant_ns / kSecond, .tv_nsec = instant_ns % kSecond};
@@ -93,17 +91,14 @@ void MallocBursts::SetOn(bool on) {
   changed_ = true;
 }
 
-std::optional<BurstResult> MallocBursts::Take() {
+std::vector<BurstResult> MallocBursts::TakeSlice() {
   absl::MutexLock lock(&mutex_);
-  if (results_.empty()) return std::nullopt;
-  BurstResult result = std::move(results_.front());
-  results_.pop_front();
-  return result;
+  return results_.TakeSlice();
 }
 
-size_t MallocBursts::pending() const {
+bool MallocBursts::FillSlices() const {
   absl::MutexLock lock(&mutex_);
-  return results_.size();
+  return results_.FillSlices();
 }
 
 bool MallocBursts::Runs() const { return on_ && plan_.interval_ns > 0 && !places_.empty(); }
@@ -229,14 +224,13 @@ bool MallocBursts::Run(const Burst& burst) {
   lead_ns_ = std::clamp((last_in - started) * 3 / 2 + kSettle, kLeastLead, kMostLead);
   if (!whole || !counts.ok()) return false;
   ++bursts_;
-  if (results_.size() == kMostResults) results_.pop_front();
-  results_.push_back({.length_ns = burst.length_ns,
-                      .span_ns = burst.span_ns,
-                      .skipped_ns = burst.skipped_ns + begin_ns - burst.begin_ns,
-                      .standing_ns = standing_ns,
-                      .process_weight = burst.process_weight,
-                      .traps = traps,
-                      .counts = *std::move(counts)});
+  results_.Add({.length_ns = burst.length_ns,
+                .span_ns = burst.span_ns,
+                .skipped_ns = burst.skipped_ns + begin_ns - burst.begin_ns,
+                .standing_ns = standing_ns,
+                .process_weight = burst.process_weight,
+                .traps = traps,
+                .counts = *std::move(counts)});
   return true;
 }
 

@@ -3,7 +3,6 @@
 #define PROFD_DAEMON_SOURCE_MALLOC_BURSTS_H_
 
 #include <cstdint>
-#include <deque>
 #include <map>
 #include <optional>
 #include <random>
@@ -20,6 +19,7 @@
 #include "daemon/probes/allocator_state.h"
 #include "daemon/probes/malloc_burst.h"
 #include "daemon/probes/trap.h"
+#include "daemon/source/burst_results.h"
 #include "daemon/source/tick_schedule.h"
 #include "daemon/target/modules.h"
 
@@ -30,17 +30,6 @@ struct BurstPlan {
   int64_t length_ns = 0;
   int64_t interval_ns = 0;
   friend bool operator==(const BurstPlan&, const BurstPlan&) = default;
-};
-
-// A burst that is over, and what was counted in it.
-struct BurstResult {
-  int64_t length_ns = 0;
-  int64_t span_ns = 0;        // the time that it stands for
-  int64_t skipped_ns = 0;     // the part of it that has no burst because bursts came late
-  int64_t standing_ns = 0;    // from the first probe in to the last one out
-  double process_weight = 1;  // processes that there were, by those that were traced
-  Traps traps;                // as they were about then, where a call was met
-  MallocCounts counts;
 };
 
 // Thread-safe. Waits for the instants of bursts, and for the probes, on a thread of its own.
@@ -64,10 +53,9 @@ class MallocBursts {
   // Without bursts until it is on again.
   void SetOn(bool on);
 
-  // The oldest burst that was not taken yet.
-  std::optional<BurstResult> Take();
-  // How many wait to be taken.
-  size_t pending() const;
+  // As BurstResults has it.
+  std::vector<BurstResult> TakeSlice();
+  bool FillSlices() const;
 
   // There are processes to trace, and a plan to do it.
   bool watching() const;
@@ -113,7 +101,7 @@ class MallocBursts {
   int64_t skipped_ns_ ABSL_GUARDED_BY(mutex_) = 0;  // since the last burst, without one of its own
   uint64_t bursts_ ABSL_GUARDED_BY(mutex_) = 0;
   std::set<Place> places_ ABSL_GUARDED_BY(mutex_);
-  std::deque<BurstResult> results_ ABSL_GUARDED_BY(mutex_);
+  BurstResults results_ ABSL_GUARDED_BY(mutex_);
   bool met_ = true;     // a call in the last burst: the traps are worth measuring; the worker's
   std::thread worker_;  // last: it uses all of the above
 };

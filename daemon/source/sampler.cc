@@ -10,8 +10,8 @@
 namespace profd {
 namespace {
 
-// The log is to be emptied when it is filled to a part of so many.
-constexpr size_t kFills = 4;
+// The log is to be emptied when this share of it is filled.
+constexpr double kFilled = 0.75;
 // Quiet threads that a drain counts at once: the next tick waits meanwhile.
 constexpr size_t kSettledAtOnce = 512;
 // Threads that were told and not taken up.
@@ -315,7 +315,7 @@ size_t Sampler::quiet() const {
 
 bool Sampler::IsFilling() const {
   const absl::MutexLock lock(&mutex_);
-  return log_.size() > log_.limit() / kFills;
+  return static_cast<double>(log_.size()) > kFilled * static_cast<double>(log_.limit());
 }
 
 }  // namespace profd

@@ -13,8 +13,12 @@
 namespace profd {
 namespace {
 
-// A segment is sealed when it is this long, or before it takes more than this, raw.
+// A segment is sealed when it is this long and of so many drains, or longer still, or before it
+// takes more than this, raw. Each names all its threads, so with rare drains it should not be
+// short.
 constexpr int64_t kSegmentNs = 10 * kSecondNs;
+constexpr size_t kSegmentDrains = 6;
+constexpr int64_t kMostSegmentNs = 60 * kSecondNs;
 constexpr size_t kMaxOpenBytes = 6u << 20;
 // Sealing more than this leaves much unused memory, which goes back to the kernel.
 constexpr size_t kTrimAbove = 2u << 20;
@@ -63,10 +67,7 @@ absl::Status MemoryStore::Append(ProfileDelta delta) {
   shelf_.unknown_stacks = intake_.unknown_stacks();
   // Readers have it before the rest is done.
   Publish();
-  const size_t most = std::min(kMaxOpenBytes, options_.max_bytes / kOpenShare);
-  if (shelf_.newest_ns - shelf_.open.front()->begin_ns() >= kSegmentNs || open_bytes_ > most) {
-    Seal();
-  }
+  if (IsFull()) Seal();
   KeepAge();
   // One of both in one append, so that none takes long.
   if (!RollUpOnce() && options_.sum_share > 0 && shelf_.sums.MakeNext(shelf_.sealed)) {
@@ -77,6 +78,13 @@ absl::Status MemoryStore::Append(ProfileDelta delta) {
   // What this replaced is free by now, unless a reader has it.
   if (std::exchange(trim_, false)) malloc_trim(0);
   return absl::OkStatus();
+}
+
+bool MemoryStore::IsFull() const {
+  const int64_t length_ns = shelf_.newest_ns - shelf_.open.front()->begin_ns();
+  const size_t drains = shelf_.open.size();
+  if (length_ns >= (drains >= kSegmentDrains ? kSegmentNs : kMostSegmentNs)) return true;
+  return open_bytes_ > std::min(kMaxOpenBytes, options_.max_bytes / kOpenShare);
 }
 
 void MemoryStore::Seal() {

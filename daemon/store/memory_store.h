@@ -31,12 +31,12 @@ struct MemoryStoreOptions {
   BootIdentity boot{};
 };
 
-// Keeps immutable segments of about 10 s. The one that is being filled is raw: one segment for each
-// drain. Older ones are compressed, and rolled up as they age (aging.h), or sooner to keep the byte
-// limit. What still does not fit is dropped, the oldest first, and counted as kStoreDropped. Beside
-// the segments are sums of stretches of them, for long windows (sums.h).
-// Levels are summed over all that was ever appended. Readers take the list of segments and read
-// without a lock.
+// Keeps immutable segments of about 10 s, or more where drains are rare. The one that is being
+// filled is raw: one segment for each drain. Older ones are compressed, and rolled up as they age
+// (aging.h), or sooner to keep the byte limit. What still does not fit is dropped, the oldest
+// first, and counted as kStoreDropped. Beside the segments are sums of stretches of them, for long
+// windows (sums.h). Levels are summed over all that was ever appended. Readers take the list of
+// segments and read without a lock.
 class MemoryStore final : public Store {
  public:
   explicit MemoryStore(MemoryStoreOptions options = {});
@@ -79,6 +79,8 @@ class MemoryStore final : public Store {
                                             const std::function<bool(const ThreadInfo&)>& keep,
                                             bool levels) const ABSL_LOCKS_EXCLUDED(mutex_);
   static Picks Pick(const Shelf& shelf, Window window);
+  // Whether the open segment is to be sealed.
+  bool IsFull() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(writing_);
   // What follows changes the writer's shelf, which readers see once it is published.
   void Seal() ABSL_EXCLUSIVE_LOCKS_REQUIRED(writing_);
   // False when nothing is left to roll up.

@@ -33,7 +33,7 @@ class Merger {
   // `levels`: AddLevels() is called, too. Without, threads that have nothing else have no row.
   Merger(Window requested, std::function<bool(const ThreadInfo&)> keep, bool levels = false);
 
-  // A thread that is alive has a row in every drain. These are a few seconds apart at most.
+  // A thread that is alive has a row in every drain. These are some 10 s apart at most.
   static constexpr int64_t kRecentNs = 10'000'000'000;
 
   // From the newest to the oldest. What cannot be read is counted as kStoreDamaged.

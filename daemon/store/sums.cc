@@ -12,6 +12,10 @@
 namespace profd {
 namespace {
 
+// A sum of fewer slices would save little. Where drains are rare it takes long: there are thousands
+// of threads.
+constexpr size_t kLeastSlices = 8;
+
 int64_t StretchOf(Window span, int64_t length_ns) { return MiddleOf(span) / length_ns; }
 
 Window SpanOf(const SegmentPtr& sum) { return sum->spans.front(); }
@@ -86,7 +90,7 @@ void Sums::Make(size_t tier, int64_t stretch, const std::deque<SegmentPtr>& seal
   }
   size_t slices = 0;
   for (const Pick& pick : picks) slices += pick.end - pick.begin;
-  if (slices < 2) return;
+  if (slices < kLeastSlices) return;
   // Of shorter sums, where there are any: they are fewer than the slices.
   std::vector<Pick> parts;
   for (const Part& part : Replace(picks, std::numeric_limits<int64_t>::max())) {

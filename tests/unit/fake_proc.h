@@ -36,9 +36,14 @@ class FakeProc {
 
   void Set(int32_t pid, const Process& p) const {
     const std::string directory = std::to_string(pid) + "/";
-    Write(directory + "stat", std::to_string(pid) + " (" + p.name + ") S 1 1 1 0 -1 " +
-                                  std::to_string(p.flags) + " " + std::to_string(p.minor_faults) +
-                                  " 0 2 0 0 0 0 0 20 0 3 0 " + std::to_string(p.start) + " 0 0\n");
+    const auto stat = [&](int64_t faults) {
+      return std::to_string(pid) + " (" + p.name + ") S 1 1 1 0 -1 " + std::to_string(p.flags) +
+             " " + std::to_string(faults) + " 0 2 0 0 0 0 0 20 0 3 0 " + std::to_string(p.start) +
+             " 0 0\n";
+    };
+    Write(directory + "stat", stat(p.minor_faults));
+    // Of its first thread alone.
+    Write(directory + "task/" + std::to_string(pid) + "/stat", stat(1));
     Write(directory + "statm", "9999 " + std::to_string(p.rss_kb / 4) + " 1 1 0 1 0\n");
     Write(directory + "status", "Name:\t" + p.name + "\nVmRSS:\t" + std::to_string(p.rss_kb) +
                                     " kB\nRssAnon:\t" + std::to_string(p.anon_kb) +

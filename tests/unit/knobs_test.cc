@@ -350,6 +350,7 @@ TEST(DrainKnobTest, ComesLessOften) {
   EXPECT_DOUBLE_EQ(source.CostAt(0), 0.009);
   EXPECT_EQ(source.IntervalAt(0), kSecond);
   EXPECT_EQ(source.IntervalAt(3), 4 * kSecond);
+  EXPECT_EQ(source.IntervalAt(source.levels() - 1), 10 * kSecond);
   EXPECT_DOUBLE_EQ(source.CostAt(3), 0.00225);
   EXPECT_THAT(source.GivenUpAt(0), IsEmpty());
   EXPECT_EQ(source.GivenUpAt(3), "accounts are read every 4 s, and when somebody asks for them");
@@ -373,6 +374,28 @@ TEST(DrainKnobTest, WhatADrainTakesIsTheSameAtEveryInterval) {
   EXPECT_DOUBLE_EQ(source.CostAt(0), cost);
   for (int i = 0; i < 20; ++i) source.Learn(whole);
   EXPECT_GT(source.CostAt(0), 2 * cost);
+}
+
+TEST(DrainKnobTest, DrainsThatComeSoonerCostMoreAtEachLevelThatWouldSaveThem) {
+  DrainKnob source;
+  Governor governor;
+  governor.AddKnob(&source, DrainKnob::kPart);
+  const auto learn = [&](double seconds) {
+    DrainKnob::Work work = Drains(1, 45'000'000);
+    work.seconds = seconds;
+    source.Learn(work);
+    governor.Step({.rate = 0.01}, seconds);
+  };
+  learn(1);
+  ASSERT_EQ(source.IntervalAt(source.level()), 10 * kSecond);
+  learn(10);
+  EXPECT_DOUBLE_EQ(source.CostAt(source.level()), 0.0045);
+  // Something fills up in 4 s.
+  for (int i = 0; i < 30; ++i) learn(4);
+  EXPECT_NEAR(source.CostAt(source.level()), 0.01125, 1e-5);
+  EXPECT_DOUBLE_EQ(source.CostAt(0), 0.045);
+  for (int i = 0; i < 30; ++i) learn(10);
+  EXPECT_DOUBLE_EQ(source.CostAt(source.level()), 0.0045);
 }
 
 TEST(DrainKnobTest, WhatTicksPutTogetherIsTheirs) {

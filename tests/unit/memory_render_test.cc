@@ -106,6 +106,18 @@ TEST(MemoryTextTest, ColourMarksHeadingsOnly) {
   EXPECT_EQ(coloured, plain);
 }
 
+TEST(MemoryJsonTest, RatesAreBetweenThePointsThatHaveTheFigure) {
+  MemoryReport report = Growing();
+  profd::v1::ProcessMemory& process = *report.memory.mutable_processes(0);
+  const auto rate = [&] {
+    return nlohmann::json::parse(RenderMemoryJson(report))["processes"][0]["minor_faults_per_s"];
+  };
+  for (const int point : {0, 1, 12}) process.mutable_points(point)->clear_minor_faults();
+  EXPECT_NEAR(rate().get<double>(), 1203, 0.01);
+  for (int point = 3; point < 12; ++point) process.mutable_points(point)->clear_minor_faults();
+  EXPECT_TRUE(rate().is_null());
+}
+
 TEST(MemoryJsonTest, HasEveryFigureAndNullWhereNoneIsKnown) {
   const auto json = nlohmann::json::parse(RenderMemoryJson(Growing()));
   EXPECT_EQ(json["format"], "profd-memory");

@@ -40,9 +40,11 @@ class MemoryWatchTest : public ::testing::Test {
     watch_.reset();
     std::filesystem::remove_all(folder_);
   }
-  void Start(size_t limit) {
+  void Start(size_t limit, int64_t rest_per_stat = 0) {
     watch_ = std::make_unique<MemoryWatch>(
-        &cpu_use_, MemoryWatchOptions{.proc = proc_->path(), .process_limit = limit});
+        &cpu_use_,
+        MemoryWatchOptions{
+            .proc = proc_->path(), .process_limit = limit, .rest_per_stat = rest_per_stat});
   }
   // What was read of these processes, now.
   std::vector<ProcessHistory> Read(const std::set<int32_t>& pids) {
@@ -274,6 +276,22 @@ TEST_F(MemoryWatchTest, PausedItReadsNothing) {
   watch_->SetOn(true);
   watch_->Refresh();
   EXPECT_THAT(Select(), SizeIs(1));
+}
+
+TEST_F(MemoryWatchTest, FaultsThatTakeLongToReadAreReadMoreRarely) {
+  for (const bool rests : {false, true}) {
+    SCOPED_TRACE(rests);
+    Start(512, rests ? int64_t{1} << 30 : 0);
+    proc_->Set(11, {.rss_kb = 1000});
+    watch_->KeepOnly({11});
+    watch_->Refresh();
+    proc_->Set(11, {.rss_kb = 2000, .minor_faults = 30});
+    const auto points = [&] { return Select().at(0).points; };
+    while (points().back().rss != 2000 * kKiB) watch_->SetOn(true);  // asks for a round
+    EXPECT_EQ(points().front().minor_faults, 10);
+    EXPECT_EQ(points().back().minor_faults, rests ? std::nullopt : std::optional<int64_t>(30));
+    EXPECT_EQ(points().back().major_faults, rests ? std::nullopt : std::optional<int64_t>(2));
+  }
 }
 
 TEST_F(MemoryWatchTest, ReadsThoseWhoAreAskedFor) {

@@ -128,8 +128,8 @@ class Profd(Tool):
     has_savings = True
     savings_seconds = 60
     spent_share = 0.1
-    # At the highest level of `drain`, there are 5 s from one drain to the next.
-    drain_seconds = 5.2
+    # At the highest level of `drain`, there are 10 s from one drain to the next.
+    drain_seconds = 10.4
     # On a busy machine, it takes a while to attach its programs again.
     resume_seconds = 5
     can_pause = True
