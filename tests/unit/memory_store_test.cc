@@ -352,6 +352,23 @@ TEST(MemoryStoreTest, TellsWhichModulesItNames) {
   EXPECT_FALSE(named.contains(ModuleId{}));
 }
 
+// With the segment in which they are named, they come up as it is sealed.
+TEST(MemoryStoreTest, WithRareDrainsSegmentsAreLonger) {
+  for (const auto& [length, drains] : {std::pair{1, 10}, {2, 6}, {5, 6}, {10, 6}, {30, 2}}) {
+    SCOPED_TRACE(length);
+    MemoryStore store;
+    for (int64_t n = 0; n < drains; ++n) {
+      EXPECT_THAT(store.NamedModules(), IsEmpty());
+      ProfileDelta delta = IdleSecond(n, 1, 1);
+      delta.begin_ns = n * length * kSecond;
+      delta.end_ns = (n + 1) * length * kSecond;
+      delta.stacks.push_back({.id = StackId{1}, .frames = {PROFD_FRAME(3, 0x1000)}});
+      ASSERT_TRUE(store.Append(std::move(delta)).ok());
+    }
+    EXPECT_TRUE(store.NamedModules().contains(ModuleId{3}));
+  }
+}
+
 // What a module is stays with the segments that name it, also when nobody else knows it any more.
 TEST(MemoryStoreTest, KeepsTheIdentitiesOfModules) {
   MemoryStore store({.boot = {.boot_id = "b", .kernel_build_id = "cafe", .kernel_text = 1}});

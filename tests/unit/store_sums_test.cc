@@ -203,6 +203,32 @@ MergedProfile Merged(const std::vector<Pick>& picks) {
   return std::move(merger).Finish();
 }
 
+// Sums of 400 s in which a drain took so long.
+size_t SumsWithDrainsEvery(int64_t seconds) {
+  Intake intake;
+  std::deque<SegmentPtr> sealed;
+  for (int64_t begin = 0; begin < 400; begin += seconds) {
+    ProfileDelta delta;
+    delta.begin_ns = begin * kSecond;
+    delta.end_ns = (begin + seconds) * kSecond;
+    delta.threads.push_back({.id = ThreadId{1}});
+    LedgerDelta did;
+    did.wall_ns = seconds * kSecond;
+    delta.ledgers.push_back({.thread = ThreadId{1}, .delta = did});
+    sealed.push_back(
+        SealedSegment(RollUp(std::vector{intake.Take(std::move(delta))}, {.of_drains = true}), 0));
+  }
+  Sums sums;
+  while (sums.MakeNext(sealed)) {
+  }
+  return sums.size();
+}
+
+TEST(SumsTest, FewSlicesNeedNone) {
+  EXPECT_EQ(SumsWithDrainsEvery(5), 7U) << "of six minutes, and of five together";
+  EXPECT_EQ(SumsWithDrainsEvery(10), 1U) << "of five minutes";
+}
+
 TEST(SumsTest, StandForTheirSlices) {
   const std::deque<SegmentPtr> sealed = SealedSegments(1500);
   Sums sums;
