@@ -41,10 +41,10 @@ void FillSites(const MergedProfile& profile, const ProcessIds& ids,
   if (wanted.empty()) return;
   NamedStacks stacks(profile.stacks, &profile.modules);
   for (const MergedThread& thread : profile.threads) {
-    if (!wanted.contains(ids.Of(thread.info))) continue;
+    if (!wanted.contains(ids.Of(*thread.info))) continue;
     for (const Sample& sample : thread.samples) {
       if (sample.key.kind == Kind::kAlloc) {
-        stacks.Add(sample.key.stack, ProcessIdOf(thread.info));
+        stacks.Add(sample.key.stack, ProcessIdOf(*thread.info));
       }
     }
   }
@@ -55,12 +55,12 @@ void FillSites(const MergedProfile& profile, const ProcessIds& ids,
   std::map<ProcessId, std::map<std::string, AllocatingFunction>> sites;
   std::map<ProcessId, int64_t> totals;
   for (const MergedThread& thread : profile.threads) {
-    const ProcessId id = ids.Of(thread.info);
+    const ProcessId id = ids.Of(*thread.info);
     if (!wanted.contains(id)) continue;
     for (const EstimatedSample& sample : estimates.Of(thread, *type)) {
       if (sample.amount <= 0) continue;
       const NamedFrame* origin =
-          stacks.Origin(stacks.NumberOf(sample.key.stack, ProcessIdOf(thread.info)));
+          stacks.Origin(stacks.NumberOf(sample.key.stack, ProcessIdOf(*thread.info)));
       AllocatingFunction& site = sites[id][origin == nullptr ? "[unsampled]" : origin->function];
       const auto error = static_cast<double>(sample.error);
       site.bytes = WrappingAdd(site.bytes, sample.amount);

@@ -103,7 +103,7 @@ void FillCoverage(const MergedProfile& profile, int64_t wall_offset_ns, v1::Cove
   coverage->set_folded_threads(Count(profile.folded_threads));
   int64_t processes = 0;
   for (const MergedThread& thread : profile.threads) {
-    processes = WrappingAdd(processes, thread.ledger.folded_processes);
+    processes = WrappingAdd(processes, thread.ledger.folded_processes());
   }
   coverage->set_folded_processes(Count(processes));
 }
@@ -179,7 +179,7 @@ class ProcessTable {
                                                const std::vector<ProcessHistory>& histories) {
     std::vector<ProcessId> ids = IdsOf(histories);
     for (const MergedThread& thread : profile.threads) {
-      const ProcessId id = ProcessIdOf(thread.info);
+      const ProcessId id = ProcessIdOf(*thread.info);
       if (id.start_ns != 0) ids.push_back(id);
     }
     return ids;
@@ -233,7 +233,7 @@ class Sender {
  private:
   void AddStacks() {
     for (const MergedThread& thread : profile_.threads) {
-      const ProcessId process = ProcessIdOf(thread.info);
+      const ProcessId process = ProcessIdOf(*thread.info);
       for (const Sample& sample : thread.samples) {
         if (sample.key.kind == Kind::kWaker) continue;
         const bool sync = sample.key.kind == Kind::kSync && plan_.TellsSyncs();
@@ -246,7 +246,7 @@ class Sender {
   }
 
   void AddWakers(const MergedThread& thread) {
-    const ProcessId process = ProcessIdOf(thread.info);
+    const ProcessId process = ProcessIdOf(*thread.info);
     for (const Sample& sample : thread.samples) {
       if (!plan_.Shows(DescribeSampleType(Kind::kWaker), sample.key)) continue;
       if (sample.key.kind == Kind::kWaker) {
@@ -293,13 +293,13 @@ class Sender {
       if (plan_.longest) longest_.SetIndex(i, sent);
       sent++;
       const MergedThread& merged = profile_.threads[i];
-      const uint32_t process = processes.IndexOf(merged.info);
+      const uint32_t process = processes.IndexOf(*merged.info);
       const EstimatedThread waits = estimates.Waits(merged);
       v1::Thread* thread = parts_.part().add_threads();
       thread->set_process(process);
       FillThread(merged, waits, thread);
       thread->set_group(grouping.ThreadName(static_cast<uint32_t>(i)));
-      if (plan_.AsksWaits() && !plan_.longest) thread->set_idle_ns(IdleNs(merged.info, waits));
+      if (plan_.AsksWaits() && !plan_.longest) thread->set_idle_ns(IdleNs(*merged.info, waits));
       for (const SampleTypeInfo* type : plan_.types) {
         if (!type->HasTotals()) continue;
         const HeapDelta& heap = HeapOf(merged.ledger, type->kind);
@@ -310,7 +310,7 @@ class Sender {
       parts_.Added(*thread);
       if (plan_.longest) continue;
       if (plan_.AsksWaits()) occupants_.Add(waits);
-      sink.BeginThread(static_cast<uint32_t>(i), ProcessIdOf(merged.info));
+      sink.BeginThread(static_cast<uint32_t>(i), ProcessIdOf(*merged.info));
       for (size_t t = 0; t < plan_.types.size(); t++) {
         const SampleTypeInfo& type = *plan_.types[t];
         if (type.kind == Kind::kLocks) {
@@ -318,7 +318,7 @@ class Sender {
           continue;
         }
         for (const EstimatedSample& s : estimates.Of(merged, waits, type)) {
-          if (plan_.Shows(type, s.key)) sink.Add(t, s, IdleOf(merged.info, s.key));
+          if (plan_.Shows(type, s.key)) sink.Add(t, s, IdleOf(*merged.info, s.key));
         }
       }
       sink.EndThread();
@@ -332,7 +332,7 @@ class Sender {
     std::vector<LockTable::Wait> of_locks;
     for (const EstimatedSample& s : waits.samples) {
       if (!plan_.Shows(*plan_.types[type], s.key)) continue;
-      of_locks.push_back({locks_->Of(thread.info, s.key, IdleOf(thread.info, s.key)), &s});
+      of_locks.push_back({locks_->Of(*thread.info, s.key, IdleOf(*thread.info, s.key)), &s});
       sink->AddLock(type, s, of_locks.back().lock);
     }
     locks_->AddThread(thread, process, of_locks, waits);

@@ -49,8 +49,10 @@ void ScaleBursts(MergedProfile* profile) {
         std::llround(std::clamp(scale * static_cast<double>(bytes), 0.0, kMostBytes)));
   };
   for (MergedThread& thread : profile->threads) {
-    HeapDelta& allocated = thread.ledger.allocated;
-    HeapDelta& freed = thread.ledger.freed;
+    LedgerDelta* const ledger = thread.ledger.whole();
+    if (ledger == nullptr) continue;
+    HeapDelta& allocated = ledger->allocated;
+    HeapDelta& freed = ledger->freed;
     allocated.burst_doubt = scaled(allocated.burst_doubt);
     freed.burst_doubt = scaled(freed.burst_doubt);
     // The totals are the sums, to the byte.
@@ -65,8 +67,8 @@ void ScaleBursts(MergedProfile* profile) {
   }
 }
 
-const HeapDelta& HeapOf(const LedgerDelta& ledger, Kind kind) {
-  return kind == Kind::kFree ? ledger.freed : ledger.allocated;
+const HeapDelta& HeapOf(const MergedLedger& ledger, Kind kind) {
+  return kind == Kind::kFree ? ledger.freed() : ledger.allocated();
 }
 
 Estimates::Estimates(const MergedProfile& profile, std::span<const SampleTypeInfo* const> types)
@@ -76,7 +78,7 @@ Estimates::Estimates(const MergedProfile& profile, std::span<const SampleTypeInf
     for (const MergedThread& thread : profile.threads) {
       const int64_t bytes = UnsampledOf(*type, thread);
       if (bytes == 0) continue;
-      int64_t& sum = unsampled_[{thread.info.pid, type->kind}];
+      int64_t& sum = unsampled_[{thread.info->pid, type->kind}];
       sum = WrappingAdd(sum, bytes);
     }
   }
@@ -88,11 +90,13 @@ int64_t Estimates::Unsampled(int32_t pid, Kind kind) const {
 }
 
 EstimatedThread Estimates::Waits(const MergedThread& thread) const {
-  return EstimateThread(thread.info.id, thread.ledger, thread.samples.OfKind(Kind::kWait), basis_);
+  return EstimateThread(thread.info->id, thread.ledger.Get(), thread.samples.OfKind(Kind::kWait),
+                        basis_);
 }
 
 std::vector<EstimatedSample> Estimates::Running(const MergedThread& thread) const {
-  return EstimateRunning(thread.info.id, thread.ledger, thread.samples.OfKind(Kind::kCpu), basis_);
+  return EstimateRunning(thread.info->id, thread.ledger.Get(), thread.samples.OfKind(Kind::kCpu),
+                         basis_);
 }
 
 std::vector<EstimatedSample> Estimates::Of(const MergedThread& thread, const EstimatedThread& waits,
@@ -110,18 +114,18 @@ std::vector<EstimatedSample> Estimates::Of(const MergedThread& thread, const Est
 std::vector<EstimatedSample> Estimates::Of(const MergedThread& thread,
                                            const SampleTypeInfo& type) const {
   std::vector<Sample> samples = thread.samples.OfKind(type.kind);
-  const int64_t unsampled = Unsampled(thread.info.pid, type.kind);
+  const int64_t unsampled = Unsampled(thread.info->pid, type.kind);
   switch (type.formula) {
     case ErrorFormula::kLedgerShare:
       break;
     case ErrorFormula::kCountShare:
-      return EstimateSwitches(thread.info.id, thread.ledger, samples);
+      return EstimateSwitches(thread.info->id, thread.ledger.Get(), samples);
     case ErrorFormula::kAllocatorShare: {
       const HeapDelta& heap = HeapOf(thread.ledger, type.kind);
       const auto bursts = std::stable_partition(
           samples.begin(), samples.end(), [](const Sample& s) { return !IsFromBursts(s.key); });
       std::vector<EstimatedSample> estimates =
-          EstimateHeap(thread.info.id, type.kind, heap, {samples.begin(), bursts}, unsampled);
+          EstimateHeap(thread.info->id, type.kind, heap, {samples.begin(), bursts}, unsampled);
       for (EstimatedSample& s : EstimateBursts({bursts, samples.end()}, heap, profile_.bursts)) {
         estimates.push_back(s);
       }

@@ -19,7 +19,7 @@ namespace profd {
 void ScaleBursts(MergedProfile* profile);
 
 // What a thread allocated or freed.
-const HeapDelta& HeapOf(const LedgerDelta& ledger, Kind kind);
+const HeapDelta& HeapOf(const MergedLedger& ledger, Kind kind);
 
 class Estimates {
  public:

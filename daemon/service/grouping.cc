@@ -14,16 +14,16 @@ std::vector<std::string> ThreadGroups(const MergedProfile& profile) {
   // By process name and group: the one name in it, or the group's where there are several.
   std::map<std::pair<std::string, std::string>, std::string> labels;
   for (const MergedThread& thread : profile.threads) {
-    const std::string name = CleanText(thread.info.name, kMaxNameText);
+    const std::string name = CleanText(thread.info->name, kMaxNameText);
     const std::string group = ThreadGroup(name);
-    const auto [it, added] = labels.try_emplace({thread.info.process, group}, name);
+    const auto [it, added] = labels.try_emplace({thread.info->process, group}, name);
     if (!added && it->second != name) it->second = group;
   }
   std::vector<std::string> groups;
   groups.reserve(profile.threads.size());
   for (const MergedThread& thread : profile.threads) {
-    const std::string group = ThreadGroup(CleanText(thread.info.name, kMaxNameText));
-    groups.push_back(labels[{thread.info.process, group}]);
+    const std::string group = ThreadGroup(CleanText(thread.info->name, kMaxNameText));
+    groups.push_back(labels[{thread.info->process, group}]);
   }
   return groups;
 }
@@ -55,7 +55,7 @@ std::vector<std::string> Grouping::Labels(const Subject& subject) const {
 }
 
 std::string Grouping::Label(v1::GroupKey key, const Subject& subject) const {
-  const ThreadInfo& info = profile_.threads[subject.thread].info;
+  const ThreadInfo& info = *profile_.threads[subject.thread].info;
   const NamedFrame* origin = stacks_.Origin(subject.stack);
   switch (key) {
     case v1::GROUP_KEY_PROCESS:

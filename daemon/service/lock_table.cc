@@ -47,7 +47,7 @@ std::string FileOf(const ProcessId& process, uint64_t descriptor) {
 std::vector<ProcessId> StartsOf(const MergedProfile& profile) {
   std::vector<ProcessId> ids;
   for (const MergedThread& thread : profile.threads) {
-    const ProcessId id = ProcessIdOf(thread.info);
+    const ProcessId id = ProcessIdOf(*thread.info);
     if (id.start_ns != 0) ids.push_back(id);
   }
   return ids;
@@ -63,10 +63,10 @@ void LockTable::Sum::Add(int64_t amount, double error) {
 LockTable::LockTable(const MergedProfile& profile, const NamedStacks& stacks, FrameNames* names)
     : profile_(profile), stacks_(stacks), names_(names), ids_(StartsOf(profile)) {
   for (const MergedThread& thread : profile.threads) {
-    const ProcessId process = ids_.Of(thread.info);
+    const ProcessId process = ids_.Of(*thread.info);
     for (const Sample& sample : thread.samples) {
       if (!IsWaitForLock(sample.key)) continue;
-      const LockFrames& frames = stacks_.stacks()[NumberOf(thread.info, sample.key)].lock;
+      const LockFrames& frames = stacks_.stacks()[NumberOf(*thread.info, sample.key)].lock;
       const LockWait wait = DescribeLockWait(sample.key, frames, "");
       if (!frames.contended || frames.kind == kLibcLock) continue;
       if (wait.object == LockWait::Object::kAddress) kinds_[{process, wait.address}] = frames.kind;
@@ -74,10 +74,10 @@ LockTable::LockTable(const MergedProfile& profile, const NamedStacks& stacks, Fr
   }
   std::map<ProcessId, std::set<uint64_t>> addresses;
   for (const MergedThread& thread : profile.threads) {
-    const ProcessId process = ids_.Of(thread.info);
+    const ProcessId process = ids_.Of(*thread.info);
     for (const Sample& sample : thread.samples) {
       if (!IsWaitForLock(sample.key)) continue;
-      const uint32_t stack = NumberOf(thread.info, sample.key);
+      const uint32_t stack = NumberOf(*thread.info, sample.key);
       const LockWait wait = DescribeLockWait(sample.key, FramesOf(process, sample.key, stack), "");
       if (wait.object == LockWait::Object::kFile && files_.size() < kMostAddresses) {
         files_.try_emplace({process, wait.address});
@@ -162,9 +162,10 @@ std::string_view LockTable::PlaceOf(uint32_t stack) const {
 
 LockTable::Use& LockTable::UseOf(const MergedThread& thread, uint32_t process,
                                  const WaitedLock& lock) {
-  if (lock.shared) process = first_of_name_.try_emplace(thread.info.process, process).first->second;
+  if (lock.shared)
+    process = first_of_name_.try_emplace(thread.info->process, process).first->second;
   Use& use = uses_[{process, lock}];
-  use.processes.insert(ids_.Of(thread.info));
+  use.processes.insert(ids_.Of(*thread.info));
   return use;
 }
 
@@ -176,7 +177,7 @@ void LockTable::AddThread(const MergedThread& thread, uint32_t process,
     use.time.Add(wait.sample->amount, static_cast<double>(wait.sample->error));
     use.samples = WrappingAdd(use.samples, wait.sample->ticks);
     if (seen.insert(&use).second) use.threads++;
-    const uint32_t stack = NumberOf(thread.info, wait.sample->key);
+    const uint32_t stack = NumberOf(*thread.info, wait.sample->key);
     use.waiters[PlaceOf(stack)].time.Add(wait.sample->amount,
                                          static_cast<double>(wait.sample->error));
   }
@@ -199,7 +200,7 @@ void LockTable::AddEnded(const MergedThread& thread, uint32_t process,
   for (const Wait& wait : waits) {
     const SampleKey& key = wait.sample->key;
     Use& use = UseOf(thread, process, wait.lock);
-    counts[place_of(key)] = {&use.count, &use.waiters[PlaceOf(NumberOf(thread.info, key))].count};
+    counts[place_of(key)] = {&use.count, &use.waiters[PlaceOf(NumberOf(*thread.info, key))].count};
   }
   std::map<WaitCount*, std::vector<const EndedRow*>> rows;
   for (const EndedRow& row : ended.rows) {
@@ -244,7 +245,7 @@ void LockTable::AddReleasers(const MergedThread& thread, uint32_t process,
       }
       Released& released = use->releasers[s.key.stack];
       released.waiter = found->first;
-      released.process = ProcessIdOf(thread.info);
+      released.process = ProcessIdOf(*thread.info);
       released.time.Add(amount, error);
     }
   }

@@ -12,7 +12,7 @@ bool LongestWaits::MayShow(const MergedWait& wait) const {
 void LongestWaits::AddStacks(NamedStacks* stacks) const {
   for (const MergedWait& merged : profile_.long_waits) {
     if (!MayShow(merged)) continue;
-    const ProcessId process = ProcessIdOf(profile_.threads[merged.thread].info);
+    const ProcessId process = ProcessIdOf(*profile_.threads[merged.thread].info);
     stacks->Add(merged.wait.key.stack, process);
     if (merged.wait.waker != StackId{}) {
       stacks->AddWoken(merged.wait.key.stack, process, merged.wait.waker);
@@ -23,7 +23,7 @@ void LongestWaits::AddStacks(NamedStacks* stacks) const {
 void LongestWaits::Choose(const IdleOf& idle_of) {
   for (const MergedWait& merged : profile_.long_waits) {
     if (!MayShow(merged)) continue;
-    const std::string_view idle = idle_of(profile_.threads[merged.thread].info, merged.wait.key);
+    const std::string_view idle = idle_of(*profile_.threads[merged.thread].info, merged.wait.key);
     if (!idle.empty() && !plan_.longest->idle) {
       idle_left_out_ += 1 + merged.similar;
     } else if (chosen_.size() < plan_.longest->limit) {
@@ -40,7 +40,7 @@ void LongestWaits::Send(const NamedStacks& stacks, WaitObjects* objects, int64_t
   if (!plan_.longest) return;
   for (const auto& [merged, idle] : chosen_) {
     const LongWait& wait = merged->wait;
-    const ProcessId process = ProcessIdOf(profile_.threads[merged->thread].info);
+    const ProcessId process = ProcessIdOf(*profile_.threads[merged->thread].info);
     // Tables before what refers to them.
     std::vector<uint32_t> attributes;
     if (!idle.empty()) attributes.push_back(tables->TextAttribute("idle", idle));

@@ -39,7 +39,7 @@ std::map<ProcessId, MappingSum> MappingsByProcess(const MergedProfile& profile,
   for (const MergedThread& thread : profile.threads) {
     for (const Sample& sample : thread.samples) {
       if (!IsMapping(sample.key.kind)) continue;
-      MappingSum& process = sums[ids.Of(thread.info)];
+      MappingSum& process = sums[ids.Of(*thread.info)];
       int64_t& sum = sample.key.kind == Kind::kMapped     ? process.mapped
                      : sample.key.kind == Kind::kUnmapped ? process.unmapped
                                                           : process.returned;
@@ -54,7 +54,7 @@ std::map<ProcessId, int64_t> LiveByProcess(const MergedProfile& profile, const P
   for (const MergedThread& thread : profile.threads) {
     for (const Sample& sample : thread.samples) {
       if (sample.key.kind != Kind::kInuse) continue;
-      int64_t& sum = sums[ids.Of(thread.info)];
+      int64_t& sum = sums[ids.Of(*thread.info)];
       sum = WrappingAdd(sum, sample.weight);
     }
   }
@@ -77,12 +77,12 @@ std::map<int32_t, int64_t> LiveSince(const std::vector<AllocatorUse>& allocators
 std::map<ProcessId, HeapSum> HeapByProcess(const MergedProfile& profile, const ProcessIds& ids) {
   std::map<ProcessId, HeapSum> sums;
   for (const MergedThread& thread : profile.threads) {
-    const HeapDelta& allocated = thread.ledger.allocated;
-    const HeapDelta& freed = thread.ledger.freed;
+    const HeapDelta& allocated = thread.ledger.allocated();
+    const HeapDelta& freed = thread.ledger.freed();
     if (allocated.bytes == 0 && freed.bytes == 0 && allocated.events == 0 && freed.events == 0) {
       continue;
     }
-    HeapSum& sum = sums[ids.Of(thread.info)];
+    HeapSum& sum = sums[ids.Of(*thread.info)];
     sum.allocated = WrappingAdd(sum.allocated, allocated.bytes);
     sum.freed = WrappingAdd(sum.freed, freed.bytes);
   }
@@ -94,12 +94,12 @@ std::map<ProcessId, std::vector<const MergedThread*>> HeapThreads(const MergedPr
                                                                   const ProcessIds& ids) {
   std::map<ProcessId, std::vector<const MergedThread*>> threads;
   for (const MergedThread& thread : profile.threads) {
-    if (thread.ledger.allocated.bytes == 0 && thread.ledger.freed.bytes == 0) continue;
-    threads[ids.Of(thread.info)].push_back(&thread);
+    if (thread.ledger.allocated().bytes == 0 && thread.ledger.freed().bytes == 0) continue;
+    threads[ids.Of(*thread.info)].push_back(&thread);
   }
   for (auto& [id, list] : threads) {
     std::stable_sort(list.begin(), list.end(), [](const auto* a, const auto* b) {
-      return a->ledger.allocated.bytes > b->ledger.allocated.bytes;
+      return a->ledger.allocated().bytes > b->ledger.allocated().bytes;
     });
     list.resize(std::min(list.size(), kMaxHeapThreads));
   }
@@ -191,10 +191,10 @@ std::vector<ProcessId> FillProcesses(std::vector<ProcessHistory> histories,
     if (const auto list = threads.find(id); list != threads.end()) {
       for (const MergedThread* thread : list->second) {
         v1::ThreadHeap* one = out->add_threads();
-        one->set_tid(thread->info.tid);
-        one->set_name(CleanText(thread->info.name, 64));
-        one->set_allocated_bytes(thread->ledger.allocated.bytes);
-        one->set_freed_bytes(thread->ledger.freed.bytes);
+        one->set_tid(thread->info->tid);
+        one->set_name(CleanText(thread->info->name, 64));
+        one->set_allocated_bytes(thread->ledger.allocated().bytes);
+        one->set_freed_bytes(thread->ledger.freed().bytes);
       }
     }
     if (const auto sum = mappings.find(id); sum != mappings.end()) {

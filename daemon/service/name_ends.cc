@@ -27,7 +27,7 @@ std::map<StackId, OtherEnds::Waiters> WaitersOf(const FetchPlan& plan, const Mer
   std::map<StackId, OtherEnds::Waiters> waiters;
   const auto add = [&](const SampleKey& key, size_t thread) {
     if (key.kind != Kind::kWait || !objects->Of(ObjectOf(key)).near) return;
-    waiters[ObjectOf(key)].insert(ProcessIdOf(profile.threads[thread].info));
+    waiters[ObjectOf(key)].insert(ProcessIdOf(*profile.threads[thread].info));
   };
   if (plan.longest) {
     for (const MergedWait& merged : profile.long_waits) {
@@ -45,10 +45,13 @@ std::map<StackId, OtherEnds::Waiters> WaitersOf(const FetchPlan& plan, const Mer
   return waiters;
 }
 
+const ThreadInfo& InfoOf(const MergedThread& thread) { return *thread.info; }
+const ThreadInfo& InfoOf(const LookedThread& thread) { return thread.info; }
+
 template <typename Threads>
 std::set<int32_t> PidsOf(const Threads& threads) {
   std::set<int32_t> pids;
-  for (const auto& thread : threads) pids.insert(thread.info.pid);
+  for (const auto& thread : threads) pids.insert(InfoOf(thread).pid);
   return pids;
 }
 

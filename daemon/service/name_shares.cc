@@ -32,7 +32,7 @@ std::vector<double> WeightOfStacks(const FetchPlan& plan, const MergedProfile& p
                                    const SampleTypeInfo& type, const NamedStacks& stacks) {
   std::vector<double> weights(stacks.stacks().size());
   for (const MergedThread& thread : profile.threads) {
-    const ProcessId process = ProcessIdOf(thread.info);
+    const ProcessId process = ProcessIdOf(*thread.info);
     for (const Sample& sample : thread.samples) {
       if (!type.Covers(sample.key.kind) || !plan.Shows(type, sample.key)) continue;
       weights[stacks.NumberOf(sample.key.stack, process)] +=

@@ -73,7 +73,7 @@ void FillSyncs(const MergedProfile& profile, const NamedStacks& stacks, WaitObje
                v1::Profile* out) {
   absl::flat_hash_map<uint64_t, Use> uses;  // by PROFD_SYNC_PLACE
   for (const MergedThread& thread : profile.threads) {
-    const ProcessId process = ProcessIdOf(thread.info);
+    const ProcessId process = ProcessIdOf(*thread.info);
     for (const Sample& sample : thread.samples) {
       if (sample.key.kind != Kind::kSync) continue;
       AddSample(sample, stacks.NumberOf(sample.key.stack, process),

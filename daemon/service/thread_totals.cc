@@ -38,7 +38,7 @@ void FillDurations(const Durations& durations, v1::ReasonTotal* total) {
 }  // namespace
 
 void FillThread(const MergedThread& merged, const EstimatedThread& estimate, v1::Thread* thread) {
-  const ThreadInfo& info = merged.info;
+  const ThreadInfo& info = *merged.info;
   const LedgerDelta& ledger = estimate.ledger;
   const ReasonDurations durations = DurationsOf(merged);
   thread->set_tid(info.tid);

@@ -11,7 +11,7 @@ namespace profd {
 namespace {
 
 // The log is to be emptied when this share of it is filled.
-constexpr double kFilled = 0.75;
+constexpr double kFilled = 0.4;
 // Quiet threads that a drain counts at once: the next tick waits meanwhile.
 constexpr size_t kSettledAtOnce = 512;
 // Threads that were told and not taken up.

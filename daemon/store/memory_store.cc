@@ -19,7 +19,7 @@ namespace {
 constexpr int64_t kSegmentNs = 10 * kSecondNs;
 constexpr size_t kSegmentDrains = 6;
 constexpr int64_t kMostSegmentNs = 60 * kSecondNs;
-constexpr size_t kMaxOpenBytes = 6u << 20;
+constexpr size_t kMaxOpenBytes = 4u << 20;
 // Sealing more than this leaves much unused memory, which goes back to the kernel.
 constexpr size_t kTrimAbove = 2u << 20;
 // The same after a roll-up or a sum of more threads than this.

@@ -189,7 +189,7 @@ void Merger::FinishWaits(absl::FunctionRef<void(StackId)> name_stack) {
     name_stack(stored.waker);
     name_stack(ObjectOf(KeyOf(ThreadId{}, site)));
     profile_.long_waits.push_back({.thread = thread,
-                                   .wait = {.key = KeyOf(profile_.threads[thread].info.id, site),
+                                   .wait = {.key = KeyOf(profile_.threads[thread].info->id, site),
                                             .begin_ns = stored.begin_ns,
                                             .duration_ns = stored.duration_ns,
                                             .doubt_ns = stored.doubt_ns,
@@ -360,7 +360,7 @@ MergedProfile Merger::Finish() && {
   const auto all_sites = std::make_shared<const std::vector<Site>>(catalog_.sites());
   for (SliceSum::Thread& sum : sum_.threads()) {
     MergedThread& thread = profile_.threads.emplace_back();
-    thread.info = *catalog_.threads()[sum.thread];
+    thread.info = catalog_.threads()[sum.thread];
     thread.ledger = sum_.LedgerOf(sum);
     sum.samples.Sort();
     for (SiteTable::Cursor sample(sum.samples); sample.Next();) {
@@ -371,7 +371,7 @@ MergedProfile Merger::Finish() && {
       }
     }
     std::vector<MergedSamples::Extra> extras = TakeExtras(&sum);
-    thread.samples = {all_sites, thread.info.id, std::move(sum.samples), std::move(extras)};
+    thread.samples = {all_sites, thread.info->id, std::move(sum.samples), std::move(extras)};
   }
   FinishWaits(name_stack);
   profile_.losses[static_cast<size_t>(Loss::kStackUnknown)] += unknown;

@@ -38,11 +38,16 @@ LedgerDelta& SliceSum::LedgerAt(size_t place) {
   return ledgers_[ledger];
 }
 
-LedgerDelta SliceSum::LedgerOf(const Thread& thread) const {
-  LedgerDelta ledger;
-  if (thread.ledger != Row::kNoLedger) ledger = ledgers_[thread.ledger];
+MergedLedger SliceSum::LedgerOf(const Thread& thread) const {
+  if (thread.ledger == Row::kNoLedger) {
+    const bool known = thread.rest_reason != Row::kNoReason;
+    return MergedLedger(
+        RestingThread{.wall_ns = thread.rest_ns,
+                      .reason = known ? std::optional(Reason{thread.rest_reason}) : std::nullopt});
+  }
+  LedgerDelta ledger = ledgers_[thread.ledger];
   AddRest(thread.rest_reason, thread.rest_ns, &ledger);
-  return ledger;
+  return MergedLedger(ledger);
 }
 
 void SliceSum::AddNumbers(const RowView& row, size_t place) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "daemon/store/merged_ledger.h"
 #include "daemon/store/site_table.h"
 #include "daemon/store/slice.h"
 #include "daemon/store/slice_cursor.h"
@@ -62,7 +63,7 @@ class SliceSum {
   std::vector<Thread>& threads() { return threads_; }
   const std::deque<LedgerDelta>& ledgers() const { return ledgers_; }
   // The ledger and the rest together.
-  LedgerDelta LedgerOf(const Thread& thread) const;
+  MergedLedger LedgerOf(const Thread& thread) const;
   // All of them; the merger of slices keeps them few.
   std::vector<StoredWait>& waits() { return waits_; }
   double Squares(uint32_t thread, uint32_t site) const;

@@ -12,6 +12,7 @@
 #include "daemon/base/status.h"
 #include "daemon/profile/identity.h"
 #include "daemon/profile/profile.h"
+#include "daemon/store/merged_ledger.h"
 #include "daemon/store/merged_samples.h"
 #include "daemon/store/window.h"
 
@@ -19,8 +20,13 @@ namespace profd {
 
 // One thread's account and samples over a window. Raw: nothing is scaled yet.
 struct MergedThread {
-  ThreadInfo info;
-  LedgerDelta ledger;
+  static std::shared_ptr<const ThreadInfo> Nobody() {
+    static const auto kNobody = std::make_shared<const ThreadInfo>();
+    return kNobody;
+  }
+
+  std::shared_ptr<const ThreadInfo> info = Nobody();  // not null; shared with the store
+  MergedLedger ledger;
   MergedSamples samples;
 };
 

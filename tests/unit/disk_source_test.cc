@@ -219,7 +219,7 @@ class SyncUseTest : public ::testing::Test {
     WaitObjects objects(profile_.stacks);
     for (const MergedThread& thread : profile_.threads) {
       for (const Sample& sample : thread.samples) {
-        stacks.Add(sample.key.stack, ProcessIdOf(thread.info));
+        stacks.Add(sample.key.stack, ProcessIdOf(*thread.info));
       }
     }
     v1::Profile answer;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <memory>
 #include <span>
 
 #include "absl/strings/str_cat.h"
@@ -332,10 +333,11 @@ profd::v1::Profile AnswerWriter::Message(const std::vector<profd::v1::GroupKey>&
   profd::MergedProfile threads;
   for (const profd::v1::Thread& thread : message_.threads()) {
     const profd::v1::Process& process = message_.processes(static_cast<int>(thread.process()));
-    threads.threads.emplace_back().info = {.pid = process.pid(),
-                                           .tid = thread.tid(),
-                                           .name = thread.name(),
-                                           .process = process.name()};
+    threads.threads.emplace_back().info =
+        std::make_shared<const profd::ThreadInfo>(profd::ThreadInfo{.pid = process.pid(),
+                                                                    .tid = thread.tid(),
+                                                                    .name = thread.name(),
+                                                                    .process = process.name()});
   }
   profd::NamedStacks no_stacks({});
   profd::FrameNames names(nullptr);

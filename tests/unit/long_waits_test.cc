@@ -167,7 +167,7 @@ TEST_F(LongWaitStoreTest, ComesBackWithAllThatIsKnown) {
   EXPECT_EQ(all.long_rest_ns, 100 * kMs);
   ASSERT_EQ(all.long_waits.size(), 2U);
   const MergedWait& longest = all.long_waits[0];
-  EXPECT_EQ(all.threads[longest.thread].info.pid, 100);
+  EXPECT_EQ(all.threads[longest.thread].info->pid, 100);
   EXPECT_EQ(longest.wait.key, Wait(1, 0, 0).key);
   EXPECT_EQ(longest.wait.begin_ns, 1'500 * kMs);
   EXPECT_EQ(longest.wait.duration_ns, 800 * kMs);
@@ -194,7 +194,7 @@ TEST_F(LongWaitStoreTest, OutlivesRollingUp) {
   ASSERT_FALSE(all.long_waits.empty());
   EXPECT_EQ(all.long_waits[0].wait.duration_ns, 719 * kMs);
   EXPECT_EQ(all.long_waits[0].wait.waker, StackId{5});
-  EXPECT_EQ(all.threads[all.long_waits[0].thread].info.pid, 100);
+  EXPECT_EQ(all.threads[all.long_waits[0].thread].info->pid, 100);
   uint64_t known = 0;
   for (const MergedWait& wait : all.long_waits) known += 1 + wait.similar;
   EXPECT_EQ(known, 2'000U) << "each is there, or counted as similar";

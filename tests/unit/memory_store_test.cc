@@ -128,8 +128,8 @@ TEST(MemoryStoreTest, RestIsAnAccount) {
     const MergedProfile a = MergeAll(told), b = MergeAll(rested);
     ASSERT_EQ(a.threads.size() + 1, b.threads.size()) << "the one that rested for no time";
     for (size_t i = 0; i < a.threads.size(); i++) {
-      EXPECT_EQ(a.threads[i].info.id, b.threads[i].info.id);
-      ExpectEqual(a.threads[i].ledger, b.threads[i].ledger);
+      EXPECT_EQ(a.threads[i].info->id, b.threads[i].info->id);
+      ExpectEqual(a.threads[i].ledger.Get(), b.threads[i].ledger.Get());
       ASSERT_EQ(a.threads[i].samples.size(), b.threads[i].samples.size());
       auto other = b.threads[i].samples.begin();
       for (const Sample& sample : a.threads[i].samples) {
@@ -162,8 +162,8 @@ TEST(MemoryStoreTest, KindsAreKeptApart) {
   EXPECT_EQ(merged.heap_ns, kSecond);
   EXPECT_EQ(merged.mappings_ns, 2 * kSecond);
   ASSERT_EQ(merged.threads.size(), 1u);
-  EXPECT_EQ(merged.threads[0].ledger.allocated.bytes, 210'000);
-  EXPECT_EQ(merged.threads[0].ledger.allocated.events, 2);
+  EXPECT_EQ(merged.threads[0].ledger.Get().allocated.bytes, 210'000);
+  EXPECT_EQ(merged.threads[0].ledger.Get().allocated.events, 2);
   std::map<Kind, int64_t> weights;
   for (const Sample& sample : merged.threads[0].samples) weights[sample.key.kind] += sample.weight;
   EXPECT_EQ(weights[Kind::kAlloc], 210'000);
@@ -205,7 +205,7 @@ TEST(MemoryStoreTest, BurstsAreKeptApart) {
   EXPECT_EQ(merged.burst_span_ns, 15'000);
   EXPECT_EQ(merged.bursts_on_ns, 2 * kSecond);
   ASSERT_EQ(merged.threads.size(), 1u);
-  const LedgerDelta& ledger = merged.threads[0].ledger;
+  const LedgerDelta ledger = merged.threads[0].ledger.Get();
   EXPECT_EQ(ledger.allocated.bytes, 210'000);
   EXPECT_EQ(ledger.allocated.burst_bytes, 600);
   EXPECT_EQ(ledger.allocated.burst_doubt, 6);
@@ -306,9 +306,9 @@ TEST(MemoryStoreTest, LevelsOutliveTheDeltasThatMadeThem) {
   const auto merged = store.MergeLevels({490 * kSecond, 500 * kSecond}, nullptr);
   ASSERT_TRUE(merged.ok());
   const auto thread = std::find_if(merged->threads.begin(), merged->threads.end(),
-                                   [](const MergedThread& t) { return t.info.id == ThreadId{1}; });
+                                   [](const MergedThread& t) { return t.info->id == ThreadId{1}; });
   ASSERT_NE(thread, merged->threads.end());
-  EXPECT_EQ(thread->info.process, "server");
+  EXPECT_EQ(thread->info->process, "server");
 }
 
 // With room for next to nothing, levels stay right.
@@ -463,9 +463,9 @@ TEST(MemoryStoreTest, SumsDeltas) {
   EXPECT_THAT(m.cost.targets, ElementsAre(TargetCost{.target = 1, .in_path_ns = 3, .switches = 6},
                                           TargetCost{.target = 2, .drain_cpu_ns = 5}));
   ASSERT_THAT(m.threads, SizeIs(1));
-  EXPECT_EQ(m.threads[0].info.name, "worker");
-  EXPECT_EQ(m.threads[0].ledger.off_ns[Index(Reason::kPoll)], 3 * kSecond);
-  EXPECT_EQ(m.threads[0].ledger.waits[Index(Reason::kPoll)], 6);
+  EXPECT_EQ(m.threads[0].info->name, "worker");
+  EXPECT_EQ(m.threads[0].ledger.Get().off_ns[Index(Reason::kPoll)], 3 * kSecond);
+  EXPECT_EQ(m.threads[0].ledger.Get().waits[Index(Reason::kPoll)], 6);
   const std::vector<Sample> samples(m.threads[0].samples.begin(), m.threads[0].samples.end());
   ASSERT_THAT(samples, SizeIs(2));
   EXPECT_EQ(samples[0].key, MakeSample(1, 9, 1).key);
@@ -533,7 +533,7 @@ TEST(MemoryStoreTest, FiltersThreadsOnceEach) {
   ASSERT_TRUE(merged.ok());
   EXPECT_THAT(asked, ElementsAre("t1", "renamed", "t3", "t4"));
   ASSERT_THAT(merged->threads, SizeIs(1));
-  EXPECT_EQ(merged->threads[0].ledger.wall_ns, 3 * kSecond);
+  EXPECT_EQ(merged->threads[0].ledger.Get().wall_ns, 3 * kSecond);
 }
 
 TEST(MemoryStoreTest, ManyStacksInOneThread) {
@@ -618,10 +618,10 @@ TEST(MemoryStoreTest, DictionariesForgetWhatNobodyNames) {
   EXPECT_THAT(merged.stacks, SizeIs(merged.threads.size()));
   EXPECT_EQ(merged.losses[Index(Loss::kStackUnknown)], 0u);
   for (const MergedThread& t : merged.threads) {
-    EXPECT_EQ(t.info.name, "worker");
+    EXPECT_EQ(t.info->name, "worker");
     ASSERT_FALSE(t.samples.empty());
     EXPECT_EQ(static_cast<uint64_t>(t.samples.begin()->key.stack),
-              static_cast<uint64_t>(t.info.id));
+              static_cast<uint64_t>(t.info->id));
   }
 }
 
@@ -635,7 +635,7 @@ TEST(MemoryStoreTest, AStackStaysForAWhileWithoutBeingNamed) {
   ASSERT_TRUE(store.Append(IdleSecond(90, 1, 9)).ok());
   MergedProfile merged = MergeAll(store);
   EXPECT_THAT(merged.stacks, SizeIs(2));
-  EXPECT_EQ(merged.threads[0].info.name, "worker");
+  EXPECT_EQ(merged.threads[0].info->name, "worker");
   for (int64_t n = 91; n < 300; n++) ASSERT_TRUE(store.Append(IdleSecond(n, 2, 10)).ok());
   ASSERT_TRUE(store.Append(IdleSecond(300, 1, 9)).ok());
   merged = MergeAll(store);
@@ -708,7 +708,7 @@ TEST(MemoryStoreTest, ReadersAndWriterTogether) {
       for (int k = 0; k < 200; k++) {
         const MergedProfile merged = MergeAll(store);
         EXPECT_EQ(merged.losses[Index(Loss::kStackUnknown)], 0u);
-        for (const MergedThread& t : merged.threads) EXPECT_EQ(t.info.name, "worker");
+        for (const MergedThread& t : merged.threads) EXPECT_EQ(t.info->name, "worker");
         store.OldestNs();
         store.Bytes();
       }
@@ -743,7 +743,7 @@ TEST(MemoryStoreTest, AnHourOfIdleThreads) {
   for (const MergedThread& t : merged.threads) {
     ASSERT_THAT(t.samples, SizeIs(1));
     EXPECT_EQ(t.samples.begin()->ticks, 360'000);
-    EXPECT_GE(t.ledger.wall_ns, 3600 * kSecond);
+    EXPECT_GE(t.ledger.Get().wall_ns, 3600 * kSecond);
   }
   EXPECT_LT(store.Bytes(), kThreads * 3600 * 8);
 }

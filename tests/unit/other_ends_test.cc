@@ -499,7 +499,7 @@ TEST_F(NameEndsTest, ThreadsAsTheyAreNowAndWindows) {
   MergedProfile profile;
   profile.stacks = look.stacks;
   profile.covered = {.begin_ns = 0, .end_ns = MonotonicNs()};
-  profile.threads.emplace_back().info = look.threads[0].info;
+  profile.threads.emplace_back().info = std::make_shared<const ThreadInfo>(look.threads[0].info);
   SampleKey key;
   key.kind = Kind::kWait;
   key.reason = Reason::kPipe;

@@ -19,6 +19,7 @@
 #include <future>
 #include <iterator>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <thread>
@@ -1435,8 +1436,11 @@ TEST(MemoryAnswerTest, AReusedPidIsTwoProcesses) {
   int64_t bytes = 1;
   for (const int64_t start_ns : {40'003'000'000, 60'004'000'000, int64_t{0}, 50'000'000'000}) {
     MergedThread& thread = profile.threads.emplace_back();
-    thread.info = {.pid = 20, .tid = 21, .process_start_ns = start_ns};
-    thread.ledger.allocated = {.bytes = bytes, .events = 1};
+    thread.info = std::make_shared<const ThreadInfo>(
+        ThreadInfo{.pid = 20, .tid = 21, .process_start_ns = start_ns});
+    LedgerDelta did;
+    did.allocated = {.bytes = bytes, .events = 1};
+    thread.ledger = MergedLedger(did);
     bytes *= 10;
   }
   v1::GetMemoryResponse answer;
@@ -1495,12 +1499,15 @@ TEST(MemoryAnswerTest, TheLargestOneIsAMessageThatClientsTake) {
     }
     for (int32_t tid = 0; tid < kThreads; ++tid) {
       MergedThread& thread = profile.threads.emplace_back();
-      thread.info = {.pid = pid,
+      thread.info = std::make_shared<const ThreadInfo>(
+          ThreadInfo{.pid = pid,
                      .tid = (pid - kFirstPid) * kThreads + tid + kFirstPid,
                      .name = "tokio-runtime-w",
-                     .process_start_ns = start_ns(pid)};
-      thread.ledger.allocated = {.bytes = 64 * kGiB + tid, .events = 1};
-      thread.ledger.freed = {.bytes = 64 * kGiB, .events = 1};
+                     .process_start_ns = start_ns(pid)});
+      LedgerDelta did;
+      did.allocated = {.bytes = 64 * kGiB + tid, .events = 1};
+      did.freed = {.bytes = 64 * kGiB, .events = 1};
+      thread.ledger = MergedLedger(did);
       if (tid != 0) continue;
       thread.samples = {{.key = {.kind = Kind::kMapped}, .weight = kGiB, .ticks = 1},
                         {.key = {.kind = Kind::kUnmapped}, .weight = kGiB, .ticks = 1},
@@ -2067,8 +2074,10 @@ TEST(ScaleBurstsTest, BurstsStandForTheWindow) {
   profile.burst_span_ns = 15 * kSecond;
   profile.bursts_on_ns = 12 * kSecond;  // one more than fits
   MergedThread& thread = profile.threads.emplace_back();
-  thread.ledger.allocated = {.bytes = 77, .burst_bytes = 1500, .burst_doubt = 500};
-  thread.ledger.freed = {.burst_bytes = 150};
+  LedgerDelta did;
+  did.allocated = {.bytes = 77, .burst_bytes = 1500, .burst_doubt = 500};
+  did.freed = {.burst_bytes = 150};
+  thread.ledger = MergedLedger(did);
   const auto sample = [&](Kind kind, uint64_t argument, int64_t weight, double squares) {
     return Sample{
         .key = {.argument = argument, .kind = kind}, .weight = weight, .squares = squares};
@@ -2085,10 +2094,10 @@ TEST(ScaleBurstsTest, BurstsStandForTheWindow) {
   EXPECT_EQ(scaled[1].weight, 400);
   EXPECT_EQ(scaled[2].weight, 60) << "of an allocator's own event";
   EXPECT_EQ(scaled[3].weight, 120);
-  EXPECT_EQ(thread.ledger.allocated.bytes, 77);
-  EXPECT_EQ(thread.ledger.allocated.burst_bytes, 1200);
-  EXPECT_EQ(thread.ledger.allocated.burst_doubt, 400);
-  EXPECT_EQ(thread.ledger.freed.burst_bytes, 120);
+  EXPECT_EQ(thread.ledger.allocated().bytes, 77);
+  EXPECT_EQ(thread.ledger.allocated().burst_bytes, 1200);
+  EXPECT_EQ(thread.ledger.allocated().burst_doubt, 400);
+  EXPECT_EQ(thread.ledger.freed().burst_bytes, 120);
 }
 
 TEST(LossesTest, TestsKnowEveryLossInItsOrder) {

@@ -153,7 +153,7 @@ MergedProfile MergeOf(const MemoryStore& store,
 
 LedgerDelta SumOf(const MergedProfile& profile) {
   LedgerDelta sum;
-  for (const MergedThread& thread : profile.threads) AddLedger(thread.ledger, &sum);
+  for (const MergedThread& thread : profile.threads) AddLedger(thread.ledger.Get(), &sum);
   return sum;
 }
 
@@ -191,9 +191,9 @@ void ExpectNothingLost(const MergedProfile& profile, const StormTotals& totals) 
 void ExpectEachProcess(const MergedProfile& profile, const Storm& storm) {
   int64_t ended = 0, empty = 0;
   for (const MergedThread& thread : profile.threads) {
-    const bool itself = thread.info.exited && thread.info.tid != 0;
-    empty += itself && thread.ledger.wall_ns == 0 ? 1 : 0;
-    ended += itself ? 1 : thread.ledger.folded_processes;
+    const bool itself = thread.info->exited && thread.info->tid != 0;
+    empty += itself && thread.ledger.Get().wall_ns == 0 ? 1 : 0;
+    ended += itself ? 1 : thread.ledger.folded_processes();
   }
   const int64_t all = storm.totals().processes - storm.births();
   EXPECT_GE(ended, all);
@@ -228,14 +228,14 @@ TEST(StoreFoldingTest, ProcessesAreFoldedByNameAndNothingIsLost) {
   EXPECT_LE(all.threads.size(), kMaxExitedRows + 2 * static_cast<size_t>(storm.births()));
   std::map<std::string, int64_t> folded;
   for (const MergedThread& thread : all.threads) {
-    if (thread.info.name != "[exited processes]") continue;
-    EXPECT_TRUE(folded.try_emplace(thread.info.process, thread.ledger.folded_processes).second);
-    EXPECT_TRUE(thread.info.exited);
-    EXPECT_EQ(thread.info.pid, 0);
-    EXPECT_EQ(thread.info.tid, 0);
-    EXPECT_EQ(thread.info.start_ns, 0);
-    EXPECT_EQ(thread.info.process_start_ns, 0);
-    EXPECT_EQ(thread.info.target, 1U);
+    if (thread.info->name != "[exited processes]") continue;
+    EXPECT_TRUE(folded.try_emplace(thread.info->process, thread.ledger.folded_processes()).second);
+    EXPECT_TRUE(thread.info->exited);
+    EXPECT_EQ(thread.info->pid, 0);
+    EXPECT_EQ(thread.info->tid, 0);
+    EXPECT_EQ(thread.info->start_ns, 0);
+    EXPECT_EQ(thread.info->process_start_ns, 0);
+    EXPECT_EQ(thread.info->target, 1U);
   }
   ASSERT_EQ(folded.size(), 2U);
   EXPECT_GT(folded["sh"], 11'000);
@@ -259,9 +259,9 @@ TEST(StoreFoldingTest, AnswersAreBoundedWhateverTheWindow) {
   int64_t oldest = std::numeric_limits<int64_t>::max();
   size_t themselves = 0;
   for (const MergedThread& thread : all.threads) {
-    if (!thread.info.exited || thread.info.tid == 0) continue;
+    if (!thread.info->exited || thread.info->tid == 0) continue;
     themselves++;
-    oldest = std::min(oldest, Storm::NumberOf(thread.info));
+    oldest = std::min(oldest, Storm::NumberOf(*thread.info));
   }
   EXPECT_EQ(themselves, kMaxExitedRows);
   EXPECT_GE(oldest, 295 * 40 - 2 * 10 * 40 - 2 * static_cast<int64_t>(kMaxExitedRows));
@@ -280,7 +280,7 @@ TEST(StoreFoldingTest, NamesAreBoundedToo) {
   ExpectEachProcess(all, storm);
   EXPECT_LE(all.threads.size(), 2 * 300 + kMaxExitedRows + kMaxExitedNames + 2);
   EXPECT_EQ(std::count_if(all.threads.begin(), all.threads.end(),
-                          [](const auto& t) { return t.info.process == "[other processes]"; }),
+                          [](const auto& t) { return t.info->process == "[other processes]"; }),
             1);
 }
 
@@ -311,7 +311,7 @@ TEST(StoreFoldingTest, PagesThatGoLaterMakeNoRowsWithoutTime) {
     ASSERT_TRUE(later.ok());
     EXPECT_GT(later->threads.size(), 500U);
     for (const MergedThread& thread : later->threads) {
-      EXPECT_GT(thread.ledger.wall_ns, 0) << thread.info.tid;
+      EXPECT_GT(thread.ledger.Get().wall_ns, 0) << thread.info->tid;
     }
   }
 }
@@ -327,8 +327,8 @@ TEST(StoreFoldingTest, PagesThatGoLaterCountNobodyWhoWasGone) {
   ASSERT_TRUE(merged.ok());
   int64_t ended = 0;
   for (const MergedThread& thread : merged->threads) {
-    const bool itself = thread.info.exited && thread.info.tid != 0;
-    ended += itself ? 1 : thread.ledger.folded_processes;
+    const bool itself = thread.info->exited && thread.info->tid != 0;
+    ended += itself ? 1 : thread.ledger.folded_processes();
   }
   EXPECT_EQ(ended, (kEnd - kBegin) * kBirths);
 }
@@ -369,8 +369,8 @@ TEST(StoreFoldingTest, ThreadsWhosePagesGoLaterKeepTheirRows) {
     EXPECT_EQ(merged->threads.size(), kThreads);
     int64_t wall = 0;
     for (const MergedThread& thread : merged->threads) {
-      EXPECT_TRUE(is_worker(thread.info)) << thread.info.name;
-      wall += thread.ledger.wall_ns;
+      EXPECT_TRUE(is_worker(*thread.info)) << thread.info->name;
+      wall += thread.ledger.Get().wall_ns;
     }
     // But for those of the segment in which they ended.
     EXPECT_GE(wall, 7 * (kSeconds - 10) * static_cast<int64_t>(kThreads));
@@ -396,11 +396,11 @@ TEST(StoreFoldingTest, ThreadsOfAProcessThatRunsStayWithIt) {
   }
   int64_t wall = 0, rows = 0;
   for (const MergedThread& thread : MergeOf(store).threads) {
-    if (thread.info.pid != kServerPid || thread.info.id == ThreadId{kServer}) continue;
-    EXPECT_EQ(thread.info.process_start_ns, 5);
-    EXPECT_EQ(thread.ledger.folded_processes, 0);
-    wall += thread.ledger.wall_ns;
-    rows += thread.info.name == "[exited threads]" ? 1 : 0;
+    if (thread.info->pid != kServerPid || thread.info->id == ThreadId{kServer}) continue;
+    EXPECT_EQ(thread.info->process_start_ns, 5);
+    EXPECT_EQ(thread.ledger.folded_processes(), 0);
+    wall += thread.ledger.Get().wall_ns;
+    rows += thread.info->name == "[exited threads]" ? 1 : 0;
   }
   EXPECT_EQ(wall, 400 * 10 * 7);
   EXPECT_EQ(rows, 1);

@@ -73,7 +73,7 @@ MergedProfile Merge(const MemoryStore& store, int64_t begin, int64_t end) {
 
 int64_t Wall(const MergedProfile& profile) {
   int64_t sum = 0;
-  for (const MergedThread& thread : profile.threads) sum += thread.ledger.wall_ns;
+  for (const MergedThread& thread : profile.threads) sum += thread.ledger.Get().wall_ns;
   return sum;
 }
 
@@ -215,10 +215,10 @@ TEST(StoreRollupTest, ExitedThreadsAreFoldedIntoTheirProcess) {
   std::set<int32_t> processes;
   int64_t alive = 0;
   for (const MergedThread& thread : merged.threads) {
-    if (thread.info.id == ThreadId{1}) alive = thread.ledger.wall_ns;
-    if (thread.info.name == "[exited threads]") {
-      EXPECT_TRUE(processes.insert(thread.info.pid).second) << "one row for each process";
-      EXPECT_EQ(thread.info.process, "server");
+    if (thread.info->id == ThreadId{1}) alive = thread.ledger.Get().wall_ns;
+    if (thread.info->name == "[exited threads]") {
+      EXPECT_TRUE(processes.insert(thread.info->pid).second) << "one row for each process";
+      EXPECT_EQ(thread.info->process, "server");
     }
   }
   EXPECT_EQ(alive, kSeconds * kSecond) << "a thread that lives is not folded";
@@ -256,8 +256,8 @@ TEST(StoreRollupTest, LevelsOfFoldedThreadsStayTheirs) {
     for (const MergedThread& thread : Merge(store, begin, end).threads) {
       for (const Sample& sample : thread.samples) {
         if (sample.key.kind != Kind::kResident || sample.weight == 0) continue;
-        EXPECT_EQ(sample.key.thread, thread.info.id);
-        weights[thread.info.process] += sample.weight;
+        EXPECT_EQ(sample.key.thread, thread.info->id);
+        weights[thread.info->process] += sample.weight;
       }
     }
     return weights;

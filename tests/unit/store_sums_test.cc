@@ -60,10 +60,10 @@ std::vector<std::string> LinesOf(const MergedProfile& p) {
                                                   " ")};
   lines.push_back("losses " + absl::StrJoin(p.losses, " "));
   for (const MergedThread& thread : p.threads) {
-    const auto id = static_cast<uint64_t>(thread.info.id);
-    lines.push_back(absl::StrCat("thread ", id, " ", thread.info.pid, " ", thread.info.tid, " ",
-                                 thread.info.name, " ", thread.info.process, ": ",
-                                 absl::StrJoin(ToFields(thread.ledger), " ")));
+    const auto id = static_cast<uint64_t>(thread.info->id);
+    lines.push_back(absl::StrCat("thread ", id, " ", thread.info->pid, " ", thread.info->tid, " ",
+                                 thread.info->name, " ", thread.info->process, ": ",
+                                 absl::StrJoin(ToFields(thread.ledger.Get()), " ")));
     for (const Sample& s : thread.samples) {
       if (s.weight == 0 && s.ticks == 0 && s.growth == 0) continue;
       lines.push_back(absl::StrFormat(
