@@ -10,7 +10,8 @@ namespace profd {
 
 // Has the kernel unmap the code and constants of this process: much of it runs only at the start or
 // for rare queries. Whatever is used again is mapped again from the page cache. A page that was
-// changed stays: it has a breakpoint. Any thread may run meanwhile. Returns how many bytes were
+// changed stays: it has a breakpoint. One that is put in at this moment may be lost. Any thread may
+// run meanwhile. Returns how many bytes were
 // unmapped. Errors: /proc/self/pagemap cannot be read.
 absl::StatusOr<size_t> UnmapProgramPages();
 

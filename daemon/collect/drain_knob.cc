@@ -1,7 +1,7 @@
 #include "daemon/collect/drain_knob.h"
 
-#include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstddef>
 
 #include "absl/strings/str_format.h"
@@ -15,8 +15,8 @@ constexpr double kUnitsPerThread = 9;
 constexpr double kUnitsPerResting = 3;
 constexpr double kUnitsPerStack = 8;
 constexpr int64_t kSecond = 1'000'000'000;
-// Drains sooner than this share of the interval are wanted by somebody else.
-constexpr double kSooner = 0.9;
+// The time constant of what drains cost now.
+constexpr double kMeanSeconds = 10;
 constexpr std::array<int64_t, 7> kSecondsBetween = {1, 2, 3, 4, 5, 7, 10};  // by level
 
 }  // namespace
@@ -33,17 +33,12 @@ int64_t DrainKnob::Learn(const Work& work) {
   // Who is read only now and then does not tell of most drains, but who always is does.
   if (!work.whole || whole_) Smooth(drain_ns_, own_ns / drains);
   whole_ = work.whole;
-  LearnRate(work);
+  if (work.seconds > 0) {
+    if (spent_ == 0) spent_ = CostAt(level());
+    spent_ +=
+        -std::expm1(-work.seconds / kMeanSeconds) * (own_ns / kSecond / work.seconds - spent_);
+  }
   return static_cast<int64_t>(cpu_ns - own_ns);
-}
-
-void DrainKnob::LearnRate(const Work& work) {
-  if (work.seconds <= 0) return;
-  const double rate = static_cast<double>(work.drains) / work.seconds;
-  const double planned = kSecond / static_cast<double>(IntervalAt(level()));
-  const bool sooner = rate * kSooner > planned;
-  if (sooner || wanted_ > 0) Smooth(wanted_, sooner ? rate : 0);
-  if (wanted_ < planned * kSooner) wanted_ = 0;
 }
 
 int64_t DrainKnob::IntervalAt(int level) const {
@@ -53,8 +48,7 @@ int64_t DrainKnob::IntervalAt(int level) const {
 int DrainKnob::levels() const { return static_cast<int>(kSecondsBetween.size()); }
 
 double DrainKnob::CostAt(int level) const {
-  // A drain puts off the next one.
-  return drain_ns_ * std::max(1 / static_cast<double>(IntervalAt(level)), wanted_ / kSecond);
+  return drain_ns_ / static_cast<double>(IntervalAt(level));
 }
 
 std::string DrainKnob::GivenUpAt(int level) const {

@@ -36,14 +36,14 @@ class DrainKnob final : public Knob {
   int levels() const override;
   int sampled_levels() const override { return levels(); }
   double CostAt(int level) const override;
+  // Drains that somebody asked for, or that came because something was full, are no part of the
+  // plan, but they cost as much. The mean over some ten seconds.
+  double CostNow() const override { return spent_; }
   std::string GivenUpAt(int level) const override;
 
  private:
-  // How often drains come when they are wanted sooner than the level has them, from the last work.
-  void LearnRate(const Work& work);
-
   double drain_ns_ = 0;  // of a drain on the mean, without what comes of ticks
-  double wanted_ = 0;    // drains per second; 0: none come sooner
+  double spent_ = 0;     // share of a CPU, as in CostNow()
   bool whole_ = false;   // as told last
 };
 

@@ -127,7 +127,7 @@ GovernorState Steering::State() const {
                              .in_path = knob->payer() == Payer::kTarget,
                              .level = static_cast<uint32_t>(knob->level()),
                              .given_up = knob->GivenUpAt(knob->level()),
-                             .cost = knob->CostAt(knob->level()),
+                             .cost = knob->CostNow(),
                              .whole_cost = knob->CostAt(0)});
   }
   return state;

@@ -25,6 +25,8 @@ class Knob {
   // The predicted cost at a level under the load of the last second, as a share of one CPU. Does
   // not rise with the level.
   virtual double CostAt(int level) const = 0;
+  // What it costs now, to be told, as such a share.
+  virtual double CostNow() const { return CostAt(level()); }
   // What is given up at a level, for people; empty for level 0.
   virtual std::string GivenUpAt(int level) const = 0;
 

@@ -50,7 +50,7 @@ void ForEachFigure(Point& p, F f) {
   f(p.freed, 1);
   f(p.live, 1);
 }
-constexpr size_t kRss = 0;
+constexpr size_t kRss = 0, kMinorFaults = 7;
 
 size_t HeapBytes(const std::string& text) {
   return text.capacity() > std::string().capacity() ? text.capacity() + 1 : 0;
@@ -63,7 +63,8 @@ struct MemoryTimeline::Series {
   std::vector<std::pair<int64_t, Packed>> points;
   std::optional<std::pair<int64_t, Packed>> before;
   int64_t peak_rss = 0;
-  int64_t bucket = 0;  // of the last point
+  int64_t bucket = 0;         // of the last point
+  bool keeps_faults = false;  // a point of this bucket beside its last one
 };
 
 MemoryTimeline::Packed MemoryTimeline::Pack(const MemoryPoint& point) {
@@ -158,7 +159,13 @@ MemoryTimeline::Series MemoryTimeline::Take(const Process& process, const Query&
     const int64_t bucket = (ms - begin_ms) * static_cast<int64_t>(max_points) / length_ms;
     const size_t have = series.points.size();
     const bool again = have > 0 && series.points.back().first == ms;
-    if (again || (have > 1 && bucket == series.bucket)) {
+    const bool same = have > 1 && bucket == series.bucket;
+    if (!same) series.keeps_faults = false;
+    // Faults are not read each time: beside the bucket's last point, one that has them is kept.
+    const bool keep = same && !again && !series.keeps_faults && !figures[kMinorFaults] &&
+                      series.points.back().second[kMinorFaults];
+    series.keeps_faults |= keep;
+    if (again || (same && !keep)) {
       series.points.back() = {ms, figures};
     } else {
       series.points.emplace_back(ms, figures);

@@ -23,8 +23,8 @@ namespace {
 // Entries in a status: enough to see what is there.
 constexpr size_t kMaxStatusBytes = 2 << 20;
 constexpr size_t kMaxPath = 1024;
-// What a process runs is known two drains after it began, which are 5 s apart at most.
-constexpr int64_t kFoundAfter = 10ll * 1'000'000'000;
+// What a process runs is known two drains after it began, which are 10 s apart at most.
+constexpr int64_t kFoundAfter = 20ll * 1'000'000'000;
 
 // Bytes; 0 where it cannot be read.
 uint64_t ResidentBytes() {

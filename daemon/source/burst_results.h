@@ -34,8 +34,8 @@ class BurstResults {
   // For one slice, the oldest first. One of them at most met calls: the estimators need the sum of
   // the squares of bursts, which a slice of one has by itself.
   std::vector<BurstResult> TakeSlice();
-  // More than one slice is needed for them.
-  bool FillSlices() const;
+  // They are to be taken: more than one slice is needed for them, or there are many.
+  bool ArePlenty() const;
 
  private:
   std::deque<BurstResult> results_;

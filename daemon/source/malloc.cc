@@ -45,10 +45,9 @@ absl::Status MallocSource::OnRecord(uint32_t type, std::span<const uint8_t> byte
 absl::Status MallocSource::Drain(ProfileDelta& delta) {
   delta.bursts_on = !detached_ && bursts_.watching();
   if (modules_->found().glibcs == 0) return absl::OkStatus();
-  for (const BurstResult& burst : bursts_.TakeSlice()) {
-    EstimateBurst(burst, delta, totals_);
-    knob_.Learn(burst, context_.kernel->MallocCost(), bursts_.traps());
-  }
+  const std::vector<BurstResult> bursts = bursts_.TakeSlice();
+  for (const BurstResult& burst : bursts) EstimateBurst(burst, delta, totals_);
+  knob_.Learn(bursts, context_.kernel->MallocCost(), bursts_.traps());
   std::erase_if(totals_,
                 [this](const auto& entry) { return !modules_->modules().Knows(entry.first); });
   return absl::OkStatus();

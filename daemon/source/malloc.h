@@ -33,7 +33,7 @@ class MallocSource final : public Source {
   absl::Status Drain(ProfileDelta& delta) override;
   void OnProcesses(const std::set<int32_t>& pids) override { bursts_.KeepOnly(pids); }
   // Each drain takes one burst with calls.
-  bool WantsDrain(bool /*rare*/) const override { return bursts_.FillSlices(); }
+  bool WantsDrain(bool /*rare*/) const override { return bursts_.ArePlenty(); }
   void Costs(std::vector<CostRow>& rows) const override;
   std::vector<Knob*> knobs() override { return {&knob_}; }
   void Learn(const Period& period) override;

@@ -96,9 +96,9 @@ std::vector<BurstResult> MallocBursts::TakeSlice() {
   return results_.TakeSlice();
 }
 
-bool MallocBursts::FillSlices() const {
+bool MallocBursts::ArePlenty() const {
   absl::MutexLock lock(&mutex_);
-  return results_.FillSlices();
+  return results_.ArePlenty();
 }
 
 bool MallocBursts::Runs() const { return on_ && plan_.interval_ns > 0 && !places_.empty(); }

@@ -55,7 +55,7 @@ class MallocBursts {
 
   // As BurstResults has it.
   std::vector<BurstResult> TakeSlice();
-  bool FillSlices() const;
+  bool ArePlenty() const;
 
   // There are processes to trace, and a plan to do it.
   bool watching() const;

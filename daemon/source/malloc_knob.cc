@@ -22,15 +22,19 @@ constexpr double kBurstHalfLife = 120;
 
 }  // namespace
 
-void MallocKnob::Learn(const BurstResult& burst, const profd_malloc_cost& cost,
+void MallocKnob::Learn(std::span<const BurstResult> bursts, const profd_malloc_cost& cost,
                        const Traps& traps) {
+  double standing_ns = 0, margin_ns = 0;
+  for (const BurstResult& burst : bursts) {
+    standing_ns += static_cast<double>(burst.standing_ns);
+    margin_ns += static_cast<double>(std::max<int64_t>(0, burst.standing_ns - burst.length_ns));
+  }
+  if (standing_ns <= 0) return;
   const double in_path_ns = InPathNs(cost, traps);
   const double spent_ns = std::max(0.0, in_path_ns - last_in_path_ns_);
   last_in_path_ns_ = in_path_ns;
-  if (burst.standing_ns <= 0) return;
-  Smooth(load_, spent_ns / static_cast<double>(burst.standing_ns));
-  Smooth(margin_ns_,
-         static_cast<double>(std::max<int64_t>(0, burst.standing_ns - burst.length_ns)));
+  Smooth(load_, spent_ns / standing_ns);
+  Smooth(margin_ns_, margin_ns / static_cast<double>(bursts.size()));
 }
 
 void MallocKnob::PassWithout(double seconds) { load_ *= std::exp2(-seconds / kBurstHalfLife); }

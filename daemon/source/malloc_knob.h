@@ -17,8 +17,9 @@ class MallocKnob final : public Knob {
  public:
   explicit MallocKnob(BurstPlan whole) : whole_(whole) {}
 
-  // Learns from a finished burst; `cost`: totals since start.
-  void Learn(const BurstResult& burst, const profd_malloc_cost& cost, const Traps& traps);
+  // Learns from finished bursts, all since the last call; `cost`: totals since start.
+  void Learn(std::span<const BurstResult> bursts, const profd_malloc_cost& cost,
+             const Traps& traps);
   // Call this while there are no bursts. Their assumed cost decays, so that they are tried again.
   void PassWithout(double seconds);
 

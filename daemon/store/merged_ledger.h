@@ -2,8 +2,8 @@
 #ifndef PROFD_DAEMON_STORE_MERGED_LEDGER_H_
 #define PROFD_DAEMON_STORE_MERGED_LEDGER_H_
 
+#include <cstdint>
 #include <memory>
-#include <utility>
 
 #include "daemon/profile/profile.h"
 
@@ -14,8 +14,7 @@ class MergedLedger {
  public:
   MergedLedger() = default;
   explicit MergedLedger(const RestingThread& rest) : rest_(rest) {}
-  explicit MergedLedger(LedgerDelta whole)
-      : whole_(std::make_unique<LedgerDelta>(std::move(whole))) {}
+  explicit MergedLedger(const LedgerDelta& whole) : whole_(std::make_unique<LedgerDelta>(whole)) {}
 
   LedgerDelta Get() const {
     if (whole_ != nullptr) return *whole_;

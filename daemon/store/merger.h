@@ -33,8 +33,9 @@ class Merger {
   // `levels`: AddLevels() is called, too. Without, threads that have nothing else have no row.
   Merger(Window requested, std::function<bool(const ThreadInfo&)> keep, bool levels = false);
 
-  // A thread that is alive has a row in every drain. These are some 10 s apart at most.
-  static constexpr int64_t kRecentNs = 10'000'000'000;
+  // A thread that is alive has a row in every drain. These are some 10 s apart at
+  // most, and one may miss it.
+  static constexpr int64_t kRecentNs = 25'000'000'000;
 
   // From the newest to the oldest. What cannot be read is counted as kStoreDamaged.
   void Add(const Pick& pick) { AddSlices(pick, nullptr); }

@@ -31,19 +31,20 @@ std::vector<int64_t> TakeSlice(BurstResults& results) {
 
 TEST(BurstResultsTest, ASliceHasOneBurstWithCalls) {
   BurstResults results = Results({2, 4, 1, 6, 3, 5});
-  EXPECT_TRUE(results.FillSlices());
+  EXPECT_TRUE(results.ArePlenty());
   EXPECT_THAT(TakeSlice(results), ElementsAre(2, 4, 1, 6));
-  EXPECT_TRUE(results.FillSlices());
+  EXPECT_TRUE(results.ArePlenty());
   EXPECT_THAT(TakeSlice(results), ElementsAre(3));
-  EXPECT_FALSE(results.FillSlices());
+  EXPECT_FALSE(results.ArePlenty());
   EXPECT_THAT(TakeSlice(results), ElementsAre(5));
   EXPECT_THAT(TakeSlice(results), IsEmpty());
 }
 
-TEST(BurstResultsTest, BurstsWithoutCallsWaitForADrain) {
+TEST(BurstResultsTest, AFewBurstsWithoutCallsWaitForADrain) {
   BurstResults results = Results({2, 4, 6});
-  EXPECT_FALSE(results.FillSlices());
+  EXPECT_FALSE(results.ArePlenty());
   EXPECT_THAT(TakeSlice(results), ElementsAre(2, 4, 6));
+  EXPECT_TRUE(Results({2, 4, 6, 8}).ArePlenty()) << "long before the oldest would go";
 }
 
 TEST(BurstResultsTest, SamplesAreCalls) {

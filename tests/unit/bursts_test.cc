@@ -341,8 +341,14 @@ TEST(MallocKnobTest, CostGoesWithTheTimeThatProbesStand) {
   const profd_malloc_cost cost = {.calls = 10'000, .stepped = 4'000, .ns = 6'000'000};
   const Traps traps = {.emulated = 1'000, .stepped = 2'000};
   EXPECT_DOUBLE_EQ(MallocKnob::InPathNs(cost, traps), 6e6 + 6e6 + 8e6);
-  source.Learn(Result(), cost, traps);
+  source.Learn({}, {}, traps);
+  EXPECT_EQ(source.CostAt(0), 0) << "no burst yet";
+  source.Learn(std::vector{Result()}, cost, traps);
   EXPECT_DOUBLE_EQ(source.CostAt(0), 0.02 / 5);
+  // In two bursts, of which one met no calls, there are half as many.
+  MallocKnob other({.length_ns = kLength, .interval_ns = kSpan});
+  other.Learn(std::vector{Result(), Result()}, cost, traps);
+  EXPECT_DOUBLE_EQ(other.CostAt(0), 0.01 / 5);
   EXPECT_DOUBLE_EQ(source.CostAt(1), 0.5 * 0.03 / 5);
   for (int level = 1; level < source.levels(); ++level) {
     EXPECT_LT(source.CostAt(level), source.CostAt(level - 1));

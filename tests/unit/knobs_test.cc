@@ -376,7 +376,7 @@ TEST(DrainKnobTest, WhatADrainTakesIsTheSameAtEveryInterval) {
   EXPECT_GT(source.CostAt(0), 2 * cost);
 }
 
-TEST(DrainKnobTest, DrainsThatComeSoonerCostMoreAtEachLevelThatWouldSaveThem) {
+TEST(DrainKnobTest, DrainsThatAreNotPlannedAreToldOf) {
   DrainKnob source;
   Governor governor;
   governor.AddKnob(&source, DrainKnob::kPart);
@@ -388,14 +388,15 @@ TEST(DrainKnobTest, DrainsThatComeSoonerCostMoreAtEachLevelThatWouldSaveThem) {
   };
   learn(1);
   ASSERT_EQ(source.IntervalAt(source.level()), 10 * kSecond);
-  learn(10);
-  EXPECT_DOUBLE_EQ(source.CostAt(source.level()), 0.0045);
-  // Something fills up in 4 s.
-  for (int i = 0; i < 30; ++i) learn(4);
-  EXPECT_NEAR(source.CostAt(source.level()), 0.01125, 1e-5);
-  EXPECT_DOUBLE_EQ(source.CostAt(0), 0.045);
-  for (int i = 0; i < 30; ++i) learn(10);
-  EXPECT_DOUBLE_EQ(source.CostAt(source.level()), 0.0045);
+  for (int i = 0; i < 5; ++i) learn(10);
+  EXPECT_NEAR(source.CostNow(), 0.0045, 0.0005);
+  // One that comes at once is no load.
+  learn(0.1);
+  EXPECT_NEAR(source.CostNow(), 0.009, 0.001);
+  // Something fills up every 4 s.
+  for (int i = 0; i < 15; ++i) learn(4);
+  EXPECT_NEAR(source.CostNow(), 0.01125, 0.0001);
+  EXPECT_DOUBLE_EQ(source.CostAt(source.level()), 0.0045) << "what is planned is as before";
 }
 
 TEST(DrainKnobTest, WhatTicksPutTogetherIsTheirs) {

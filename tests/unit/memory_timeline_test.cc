@@ -300,6 +300,29 @@ TEST(MemoryTimelineTest, ThinsEvenlyAndKeepsFirstLastAndPeak) {
   }
 }
 
+TEST(MemoryTimelineTest, ThinsButKeepsFaultsThatAreNotInEachPoint) {
+  MemoryTimeline timeline;
+  MemoryPoint point;
+  for (int i = 0; i < 720; ++i) {
+    point.time_ns = i * 5'000 * kMs;
+    point.rss = i << 20;
+    point.minor_faults = i % 4 == 1 ? std::optional<int64_t>(i) : std::nullopt;
+    timeline.Add(Process(1), point);
+  }
+  MemoryTimeline::Query query = Everything();
+  query.end_ns = 3'600'000 * kMs;
+  query.max_points = 90;
+  const std::vector<ProcessHistory> histories = timeline.Select(query);
+  ASSERT_THAT(histories, SizeIs(1));
+  const std::vector<MemoryPoint>& points = histories[0].points;
+  EXPECT_LE(points.size(), 2 * 90U + 2);
+  EXPECT_EQ(points.back().rss, 719 << 20);
+  const auto with_faults = std::count_if(points.begin(), points.end(), [](const MemoryPoint& p) {
+    return p.minor_faults.has_value();
+  });
+  EXPECT_GE(with_faults, 90);
+}
+
 TEST(MemoryTimelineTest, SharedByThreads) {
   MemoryTimeline timeline(32 << 10);
   std::vector<std::thread> threads;

@@ -12,8 +12,8 @@ namespace profd {
 namespace {
 
 constexpr size_t kPage = 4096;
-// Each alone on its pages, in the same segment of the program.
-alignas(kPage) constexpr char kUsed[4 * kPage] = "used";
+// Alone on their pages. The kernel maps 16 pages around one that is used.
+alignas(kPage) constexpr char kUsed[64 * kPage] = "used";
 alignas(kPage) constexpr char kChanged[kPage] = "plain";
 
 // Whether a page is mapped at present, by /proc/self/pagemap (Documentation/admin-guide/mm).
@@ -30,7 +30,7 @@ bool IsMapped(const void* address) {
 char Read(const char* at) { return *static_cast<const volatile char*>(at); }
 
 TEST(ProgramPagesTest, WhatIsNotUsedIsUnmappedAndComesBack) {
-  const char* const page = kUsed + 2 * kPage;
+  const char* const page = kUsed + 32 * kPage;
   EXPECT_EQ(Read(kUsed), 'u');
   EXPECT_EQ(Read(page), '\0');
   ASSERT_TRUE(IsMapped(page));
