@@ -11,9 +11,15 @@ KIB = 1024
 @dataclass(frozen=True)
 class Held:
     rss_bytes: int
+    file_bytes: int  # of these, pages of the program and of other files
     peak_bytes: int
     descriptors: int
     threads: int
+
+    @property
+    def own_bytes(self):
+        """Pages of the program come and go."""
+        return self.rss_bytes - self.file_bytes
 
 
 def held(pid):
@@ -22,14 +28,14 @@ def held(pid):
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
         key, _, value = line.partition(":")
         values[key] = value.split()
-    return Held(int(values["VmRSS"][0]) * KIB, int(values["VmHWM"][0]) * KIB, len(os.listdir(f"/proc/{pid}/fd")),
-                int(values["Threads"][0]))
+    rss, file, peak = (int(values[key][0]) * KIB for key in ("VmRSS", "RssFile", "VmHWM"))
+    return Held(rss, file, peak, len(os.listdir(f"/proc/{pid}/fd")), int(values["Threads"][0]))
 
 
 def held_anew(pid):
-    """Bytes that are resident. From now on the peak is the peak since."""
+    """The same. From now on the peak is the peak since."""
     Path(f"/proc/{pid}/clear_refs").write_text("5")
-    return held(pid).rss_bytes
+    return held(pid)
 
 
 def bpf_programs(pid):
