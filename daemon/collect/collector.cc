@@ -53,7 +53,7 @@ absl::StatusOr<std::unique_ptr<Collector>> Collector::Create(EngineOptions optio
                                                                .memory = memory,
                                                                .cpu_use = cpu_use});
   RETURN_IF_ERROR(collector->engine_->Start());
-  collector->requests_.Done(collector->engine_->drained_ns(), absl::OkStatus());
+  collector->requests_.Done(collector->engine_->reached_ns(), absl::OkStatus());
   collector->Publish();
   std::optional<std::thread> drainer = StartThread(&Collector::Drain, collector.get());
   if (!drainer) return NoThread("drainer");
@@ -128,7 +128,7 @@ void Collector::Drain() {
       engine_->AwaitFiles([this] { return !stopping_ && !hurried_ && !pause_wanted_; });
   engine_->SetPaused(pause_wanted_);
   Publish();
-  requests_.Done(engine_->drained_ns(), std::move(begun));
+  requests_.Done(engine_->reached_ns(), std::move(begun));
   begun_.Notify();
   while (true) {
     if (!requests_.IsWanted()) wakeup_.SleepUntil(engine_->next_ns());
@@ -139,7 +139,7 @@ void Collector::Drain() {
     if (!engine_->Round(asked, &status)) continue;
     engine_->SetPaused(pause);
     Publish();
-    requests_.Done(engine_->drained_ns(), std::move(status));
+    requests_.Done(engine_->reached_ns(), std::move(status));
   }
 }
 

@@ -36,7 +36,6 @@ class Collector final : public CollectorControl {
   // Ends that wait.
   void BeginNow() { hurried_ = true; }
 
-  int64_t DrainedUpTo() const override { return requests_.reached_ns(); }
   absl::Status DrainTo(int64_t instant_ns, int64_t deadline_ns) override;
   absl::Status SetPaused(bool paused) override ABSL_LOCKS_EXCLUDED(mutex_);
   CollectorState State() const override ABSL_LOCKS_EXCLUDED(mutex_);

@@ -16,8 +16,6 @@ namespace profd {
 class CollectorControl {
  public:
   virtual ~CollectorControl() = default;
-  // Up to where the store reaches, monotonic.
-  virtual int64_t DrainedUpTo() const = 0;
   // Returns when the store reaches up to `instant_ns`, or up to the call where that is earlier: at
   // once if it does, else after a drain, which all who ask meanwhile share. Errors:
   // DeadlineExceeded when it does not by `deadline_ns` (both monotonic), Unavailable when the

@@ -26,6 +26,7 @@ ProfileDelta Drainer::Drain() {
   context_.cpu->Begin();
   ProfileDelta delta;
   delta.begin_ns = drained_ns_;
+  reached_ns_ = context_.clock->MonotonicNs();
   context_.ring->Poll();
   // Nothing returns early: what was taken out of the kernel goes to the store.
   for (const auto& source : sources_->all) Expect(source->Drain(delta));

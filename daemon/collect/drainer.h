@@ -21,7 +21,7 @@ class Drainer {
       : context_(context), sources_(sources), steering_(steering), store_(store) {}
 
   // The first drain is of what comes from `begin_ns` on, monotonic.
-  void Begin(int64_t begin_ns) { drained_ns_ = begin_ns; }
+  void Begin(int64_t begin_ns) { drained_ns_ = reached_ns_ = begin_ns; }
   // Takes everything out that was found by now.
   ProfileDelta Drain();
   // Hands it to the store.
@@ -32,7 +32,11 @@ class Drainer {
   void CountFailure(const absl::Status& status) { (void)Expect(status); }
 
   const Totals& totals() const { return totals_; }
+  // Where the last slice ended.
   int64_t drained_ns() const { return drained_ns_; }
+  // All that happened until then was taken out: the instant at which the last drain began. What a
+  // thread did after it was read, and before the slice ended, is of the next slice.
+  int64_t reached_ns() const { return reached_ns_; }
   int64_t cpu_ns() const { return cpu_ns_; }
 
  private:
@@ -54,7 +58,7 @@ class Drainer {
   LossCounts kernel_losses_{};
   CollectorCost cost_;
   uint64_t failures_ = 0;
-  int64_t drained_ns_ = 0;
+  int64_t drained_ns_ = 0, reached_ns_ = 0;
   int64_t next_trim_ns_ = 0;
   int64_t cpu_ns_ = 0;
 };

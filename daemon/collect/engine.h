@@ -73,8 +73,8 @@ class Engine {
   void SetPaused(bool paused);
   bool paused() const { return paused_; }
 
-  // Up to where what was found is in the store, monotonic.
-  int64_t drained_ns() const { return drainer_.drained_ns(); }
+  // All that happened until then is in the store, monotonic.
+  int64_t reached_ns() const { return drainer_.reached_ns(); }
   // Never changed once it was given.
   std::shared_ptr<const CollectorState> state() const { return state_; }
 

@@ -320,6 +320,18 @@ TEST_F(EngineTest, HoursOfWaitingAddUp) {
   for (size_t loss = 0; loss < kLossCount; ++loss) EXPECT_EQ(Lost(loss), 0U) << loss;
 }
 
+// Whoever asks for what happened while threads were read is to wait for the next drain.
+TEST_F(EngineTest, ADrainReachesUpToItsBegin) {
+  kernel_.Start(1, 100);
+  Start();
+  Live(kSecond);
+  kernel_.drain_ns = 150 * kMs;
+  const int64_t begin = clock_.MonotonicNs();
+  Drain();
+  EXPECT_EQ(engine_->reached_ns(), begin);
+  EXPECT_GE(store_.end_ns, begin + kernel_.drain_ns);
+}
+
 // What threads did while sources measured their costs lies before the first slice.
 TEST_F(EngineTest, MeasuringComesBeforeTheFirstSlice) {
   class CostlySource final : public Source {

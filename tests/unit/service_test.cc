@@ -91,7 +91,6 @@ uint64_t FileOffset(const void* function) {
 
 class FakeCollector final : public CollectorControl {
  public:
-  int64_t DrainedUpTo() const override { return 0; }
   absl::Status DrainTo(int64_t instant_ns, int64_t /*deadline_ns*/) override {
     drains++;
     drained_to_ns = instant_ns;
