@@ -160,7 +160,6 @@ class Scenario:
     without: dict = field(default_factory=dict)   # setting: why it does not fit there
     long: bool = False       # runs in `tests/run --all` alone
     kernels: bool = False    # what it shows may differ between kernels: every guest runs it
-    frugal: bool = False     # holds with the shipped budget where the CPU is emulated, too
     busy: bool = False       # its targets compute or switch a lot: where the CPU is emulated, nothing runs beside it
     seconds: float = 5       # about how long it takes, for the choice of a subset
     watch: str = "waits"     # what must be attached before targets begin: waits, heap, mappings, bursts or none

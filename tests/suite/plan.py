@@ -20,7 +20,7 @@ CANNOT_WAIT = -15
 SHORT_REPORTS = f"malloc_context_size=4:{os.environ.get('ASAN_OPTIONS', '')}"
 # Name of the job, guest of tests/vm/run, left to --all, setting of its scenarios. The oldest kernel lacks most.
 GUESTS = (("guest-6.1", "6.1", False, "linux-6.1"), ("guest-6.12", "6.12", True, "linux-6.12"),
-          ("guest-6.1-shipped", "6.1", True, "linux-6.1-shipped"), ("guest-6.12-shipped", "6.12", True, "linux-6.12-shipped"),
+          ("guest-6.1-scaled", "6.1", True, "linux-6.1-scaled"), ("guest-6.12-scaled", "6.12", True, "linux-6.12-scaled"),
           ("guest-6.12x16", "6.12x16", True, "cpus-16"))
 # In --all alone: servers without budgets and in a PID namespace, and heaptrack, which needs a minute of a CPU.
 LONG_SYSTEM_TESTS = "ServersTest.*/BudgetsOff:ServersTest.PostgresInAPidNamespace/*:HeapPeers.Heaptrack*"
@@ -284,7 +284,7 @@ def jobs():
         Job("guest-kernels", script("guest kernels", "tests/vm/run", "--fetch"), cpus=0.5,
             about="fetches Debian's kernels for the guests"),
         # Beside none that loads programs into the kernel, where it is not interrupted. The unit tests are left for its time.
-        *(Job(name, guest(version, *(("--shipped",) if setting.endswith("-shipped") else ())), after=("build",), cpus=CPUS if long else CPUS - 1, nice=CANNOT_WAIT, long=long,
+        *(Job(name, guest(version, *(("--scaled",) if setting.endswith("-scaled") else ())), after=("build",), cpus=CPUS if long else CPUS - 1, nice=CANNOT_WAIT, long=long,
               follows=("guest-kernels", "scenarios", "pidns", "containers", "system", "losses", "servers", "readers",
                        "terminal", "diff", "tidy", "threads", "storms", *(("unit",) if long else ())),
               about=f"scenarios on Linux {version}, emulated, {setting}") for name, version, long, setting in GUESTS),
