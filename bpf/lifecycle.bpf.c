@@ -52,8 +52,17 @@ int BPF_PROG(on_newtask, struct task_struct *task, u64 clone_flags)
 	return 0;
 }
 
+/* Whether there is room in the ring for what can be done without. */
+static __always_inline bool ring_is_calm(void)
+{
+	return bpf_ringbuf_query(&events, BPF_RB_AVAIL_DATA) <
+	       bpf_ringbuf_query(&events, BPF_RB_RING_SIZE) / 4;
+}
+
 /* Who exits is noted before its name and number are gone. With the per-switch layer its last switch
  * closes its account. Without it the books are final when the thread is freed, which may take long.
+ * Either may come late, as the thread may have to wait for a CPU first, and once it is out of the
+ * list of tasks no drain finds it: so its account is told as it stands now, too.
  */
 SEC("tp_btf/sched_process_exit")
 int BPF_PROG(on_exit, struct task_struct *task)
@@ -72,7 +81,7 @@ int BPF_PROG(on_exit, struct task_struct *task)
 	bpf_probe_read_kernel(thread->process, sizeof(thread->process),
 			      &untrusted(task)->group_leader->comm);
 	thread->exit_at = bpf_ktime_get_ns();
-	if (!ledger_goes_on(thread) && is_known(thread))
+	if (is_known(thread) && (!ledger_goes_on(thread) || ring_is_calm()))
 		tell_last(PROFD_RECORD_EXITING, task, thread, CLOSING_EXIT);
 	return 0;
 }

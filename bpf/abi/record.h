@@ -6,7 +6,7 @@
 
 enum profd_record_type {
 	PROFD_RECORD_THREAD = 1, /* drain of the ledger (seq file) */
-	PROFD_RECORD_EXITING = 2, /* thread began to exit, and its last record will come late */
+	PROFD_RECORD_EXITING = 2, /* thread began to exit, and its last record may come late */
 	PROFD_RECORD_DEAD = 3, /* its last account; struct profd_thread_record */
 	PROFD_RECORD_STACK = 4, /* struct profd_stack_record */
 	PROFD_RECORD_EXEC = 5, /* struct profd_exec_record */

@@ -8,6 +8,7 @@
 #include "daemon/base/wrapping.h"
 #include "daemon/service/grouping.h"
 #include "daemon/service/messages.h"
+#include "daemon/service/text.h"
 
 namespace profd {
 namespace {
@@ -31,11 +32,6 @@ v1::OccupantKind ToProto(CpuHolder::Kind kind) {
   return v1::OCCUPANT_KIND_UNSPECIFIED;
 }
 
-// "kworker/u4:1-events" gives "kworker": the others of its kind do the same work.
-std::string KernelThreadGroup(std::string_view name) {
-  return ThreadGroup(name.starts_with("kworker/") ? name.substr(0, name.find('/')) : name);
-}
-
 }  // namespace
 
 void Occupants::Add(const EstimatedThread& waits) {
@@ -43,8 +39,9 @@ void Occupants::Add(const EstimatedThread& waits) {
     if (wait.key.reason != Reason::kRunQueue) continue;
     const CpuHolder& holder = objects_->HolderOf(ObjectOf(wait.key));
     const bool kernel = holder.kind == CpuHolder::Kind::kKernel;
-    Use& use = uses_[{holder.kind, kernel ? KernelThreadGroup(holder.name) : holder.name,
-                      ThreadGroup(holder.thread)}];
+    Use& use =
+        uses_[{holder.kind, kernel ? ThreadGroup(WithoutWorkerNumber(holder.name)) : holder.name,
+               ThreadGroup(holder.thread)}];
     // The kernel tells few new processes a second: PROFD_OCCUPANTS_A_SECOND.
     if (holder.pid != 0) use.pids.insert(holder.pid);
     const auto error = static_cast<double>(wait.error);

@@ -42,6 +42,13 @@ std::string CleanText(std::string_view bytes, size_t limit) {
   return out;
 }
 
+std::string_view WithoutWorkerNumber(std::string_view thread) {
+  constexpr std::string_view kWorker = "kworker";
+  const bool worker = thread.size() > kWorker.size() && thread.starts_with(kWorker) &&
+                      thread[kWorker.size()] == '/';
+  return worker ? kWorker : thread;
+}
+
 std::string_view BaseName(std::string_view path) {
   const size_t slash = path.rfind('/');
   return slash == std::string_view::npos ? path : path.substr(slash + 1);

@@ -16,6 +16,10 @@ inline constexpr size_t kMaxPathText = 1024;
 // refuses strings that are not. Every bad or control byte becomes '?'.
 std::string CleanText(std::string_view bytes, size_t limit = 4096);
 
+// The name of a thread of the kernel's worker pools without its number: "kworker/u4:1-events" gives
+// "kworker", as any of them may have done the work. Other names stay as they are.
+std::string_view WithoutWorkerNumber(std::string_view thread);
+
 // What follows the last '/'.
 std::string_view BaseName(std::string_view path);
 

@@ -54,7 +54,7 @@ std::string WakerName(const StackTrace& waker) {
   const std::string process = NameAt(waker, 0), thread = NameAt(waker, 2);
   // It does nothing but what interrupts leave to it.
   if (thread.starts_with("ksoftirqd/")) return "";
-  if (process == thread) return thread;
+  if (process == thread) return std::string(WithoutWorkerNumber(thread));
   return absl::StrCat(process, "/", thread);
 }
 

@@ -18,7 +18,8 @@ inline constexpr std::string_view kNoWakerFrame = "[runqueue]";
 
 // Whether the stack of a waker has the frames that hold its name.
 bool HasWakerName(const StackTrace& waker);
-// "process/thread", or one word if both have the same name. Empty if an interrupt ended the wait.
+// "process/thread", or one word if both have the same name; "kworker" for each of the kernel's
+// workers. Empty if an interrupt ended the wait.
 std::string WakerName(const StackTrace& waker);
 
 // The names of kernel frames, innermost first. How many of them only do the waking.

@@ -88,20 +88,19 @@ void Accounts::Apply(const profd_thread_record& record) {
   }
   if (thread.dead) return;
   const int64_t last_record = thread.now - thread.rested;
+  thread.exiting = thread.exiting || record.type != PROFD_RECORD_THREAD;
+  // The ring told it late: the thread was read after its exit had begun.
+  if (record.type == PROFD_RECORD_EXITING && static_cast<int64_t>(record.now) < last_record) return;
   SettleRest(thread);
-  // What the ring tells late says nothing of what the thread does by now, but for its end.
-  if (static_cast<int64_t>(record.now) >= last_record || record.type == PROFD_RECORD_DEAD) {
-    SetAtRest(thread, record.at_rest != 0);
-    if (thread.at_rest) ++resting_read_;
-    thread.reading = reading_;
-    thread.by_ledger = record.armed_at != 0;
-    thread.reason = Reason{static_cast<uint8_t>(ReasonIndex(record.ledger.reason))};
-    thread.durations.Apply(record, &durations_);
-  }
+  SetAtRest(thread, record.at_rest != 0);
+  if (thread.at_rest) ++resting_read_;
+  thread.reading = reading_;
+  thread.by_ledger = record.armed_at != 0;
+  thread.reason = Reason{static_cast<uint8_t>(ReasonIndex(record.ledger.reason))};
+  thread.durations.Apply(record, &durations_);
   thread.seen = true;
   thread.unseen = 0;
   thread.dead = record.type == PROFD_RECORD_DEAD;
-  thread.exiting = thread.exiting || record.type != PROFD_RECORD_THREAD;
   thread.now = static_cast<int64_t>(record.now);
   thread.clock = static_cast<int64_t>(record.clock);
 

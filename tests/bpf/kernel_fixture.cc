@@ -6,6 +6,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -209,6 +210,12 @@ void KernelTest::PublishNoRules() {
   ASSERT_TRUE(kernel_->AnnounceMappings().ok());
   Poll();
   for (const profd_module_record& module : modules_) Publish(module.key, {});
+}
+
+int64_t KernelTest::Dead() const {
+  return std::count_if(last_.begin(), last_.end(), [](const auto& entry) {
+    return entry.second.back().type == PROFD_RECORD_DEAD;
+  });
 }
 
 const Account& KernelTest::Named(const std::string& name) {

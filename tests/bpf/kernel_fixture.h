@@ -126,6 +126,9 @@ class KernelTest : public ::testing::Test {
   void PublishNoRules();
   uint64_t Loss(profd_loss loss) const { return kernel_->Losses().at(loss); }
 
+  // Threads whose final accounts have come.
+  int64_t Dead() const;
+
   // The account of the only thread of that name; fails the test when there is none.
   const Account& Named(const std::string& name);
 

@@ -220,11 +220,16 @@ TEST_F(KernelTest, ThreadThatLivesBetweenDrainsLeavesItsAccount) {
   // The thread is joined before its last switch.
   ASSERT_TRUE(Eventually([&] {
     Poll();
-    return last_.size() == 1;
+    return Dead() == 1;
   }));
-  EXPECT_THAT(last_.begin()->second, SizeIs(1));
-  const profd_thread_record& dead = last_.begin()->second[0];
-  EXPECT_EQ(dead.type, uint32_t{PROFD_RECORD_DEAD});
+  // Till then, nobody would find its time: it is told as its exit begins, too.
+  ASSERT_THAT(last_.begin()->second, SizeIs(2));
+  const profd_thread_record& exiting = last_.begin()->second[0];
+  EXPECT_EQ(exiting.type, uint32_t{PROFD_RECORD_EXITING});
+  EXPECT_EQ(Accounted(ExactTotals(exiting)), ExactTotals(exiting).wall_ns);
+  EXPECT_EQ(ExactTotals(exiting).waits[PROFD_REASON_SLEEP], *waits);
+  const profd_thread_record& dead = last_.begin()->second[1];
+  EXPECT_GT(dead.now, exiting.now);
   EXPECT_EQ(dead.pid, child.pid());
   EXPECT_NE(dead.tid, child.pid());
   EXPECT_EQ(CommToString(dead.comm), "brief");
@@ -289,15 +294,10 @@ TEST_F(StormTest, ThreadsThatNobodyKnewAreInTheSums) {
   child.Signal();
   child.Wait();
   // The last ones are joined before their last switch.
-  const auto known = [&] {
-    return std::count_if(last_.begin(), last_.end(), [](const auto& entry) {
-      return entry.second.back().type == PROFD_RECORD_DEAD;
-    });
-  };
   ASSERT_TRUE(Eventually([&] {
     Drain();
-    return known() + exited_threads_ == kThreads;
-  })) << known()
+    return Dead() + exited_threads_ == kThreads;
+  })) << Dead()
       << " told of, " << exited_threads_ << " folded, " << last_.size() << " in all, "
       << Loss(PROFD_LOSS_THREAD_STORAGE) << " not marked; skipped: " << MissesText();
   EXPECT_GT(exited_threads_, 0);
@@ -339,17 +339,12 @@ TEST_F(StormTest, DrainsThatMeetNewThreadsCountThemOnce) {
   Mark(child);
   child.Signal();
   while (!*over) Drain();
-  const auto dead = [&] {
-    return std::count_if(last_.begin(), last_.end(), [](const auto& entry) {
-      return entry.second.back().type == PROFD_RECORD_DEAD;
-    });
-  };
   EXPECT_TRUE(Eventually([&] {
     Drain();
-    return dead() + exited_threads_ >= kThreads;
+    return Dead() + exited_threads_ >= kThreads;
   }));
   for (int i = 0; i < 3; ++i) Drain();
-  EXPECT_EQ(dead() + exited_threads_, kThreads) << MissesText();
+  EXPECT_EQ(Dead() + exited_threads_, kThreads) << MissesText();
   EXPECT_EQ(Loss(PROFD_LOSS_THREAD_STORAGE), 0U);
   EXPECT_EQ(accounts_->vanished(), 0U);
 }
@@ -381,8 +376,8 @@ TEST_F(KernelTest, NamesBeyondTheTableShareARow) {
   child.Wait();
   ASSERT_TRUE(Eventually([&] {
     Drain();
-    return static_cast<int64_t>(last_.size()) + exited_threads_ == kProcesses;
-  })) << last_.size()
+    return Dead() + exited_threads_ == kProcesses;
+  })) << Dead()
       << " told of, " << exited_threads_ << " folded";
   std::set<std::string> names;
   for (const auto& [id, account] : by_thread_) {
@@ -395,12 +390,12 @@ TEST_F(KernelTest, NamesBeyondTheTableShareARow) {
 
 // All end at once, and nobody reads the ring meanwhile.
 TEST_F(KernelTest, LastAccountsThatFindTheRingFullAreKept) {
-  constexpr size_t kThreads = 200;
+  constexpr int64_t kThreads = 200;
   KernelOptions options = kCore;
   options.limits.ring = 4096;
   START_OR_SKIP(options);
   const Child child([&](Child&) {
-    for (size_t i = 1; i < kThreads; ++i) std::thread(WaitForever).detach();
+    for (int64_t i = 1; i < kThreads; ++i) std::thread(WaitForever).detach();
     WaitForever();
   });
   ASSERT_TRUE(Eventually([&] { return CountThreads(child) == kThreads; }));
@@ -412,8 +407,8 @@ TEST_F(KernelTest, LastAccountsThatFindTheRingFullAreKept) {
   ASSERT_EQ(kill(child.pid(), SIGKILL), 0);
   ASSERT_TRUE(Eventually([&] {
     Drain();
-    return last_.size() == kThreads;
-  })) << last_.size();
+    return Dead() == kThreads;
+  })) << Dead();
   EXPECT_EQ(accounts_->live_threads(), 0U);
   EXPECT_EQ(Loss(PROFD_LOSS_RING_FULL_EXIT), 0U);
 }
@@ -440,7 +435,7 @@ TEST_F(KernelTest, ZombieIsNotCountedOn) {
     ASSERT_THAT(last_, SizeIs(1));
     const profd_thread_record& final = last_.begin()->second.back();
     EXPECT_EQ(final.type, uint32_t{PROFD_RECORD_DEAD});
-    EXPECT_THAT(last_.begin()->second, SizeIs(switch_layer ? 1 : 2));
+    EXPECT_THAT(last_.begin()->second, SizeIs(2));
     const LedgerDelta sum = Named("zombie").sum;
     // Without its last switch the account may be closed a little after the start of the exit.
     EXPECT_GE(sum.wall_ns, static_cast<int64_t>(final.now - final.begin) - 100'000);

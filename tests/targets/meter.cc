@@ -1,6 +1,7 @@
 #include "tests/targets/meter.h"
 
 #include <fcntl.h>
+#include <sched.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -180,7 +181,17 @@ void Check(bool ok, const char* what) {
 }
 
 // Inlined into nobody's frame: a leaf of ours below the function that asked to sleep.
-KEEP_FRAME void MeteredSleep(Meter* meter, int64_t us, int path) {
+KEEP_FRAME void StayOnOneCpu() {
+  cpu_set_t allowed;
+  Check(sched_getaffinity(0, sizeof(allowed), &allowed) == 0, "sched_getaffinity");
+  int cpu = 0;
+  while (!CPU_ISSET(cpu, &allowed)) ++cpu;
+  CPU_ZERO(&allowed);
+  CPU_SET(cpu, &allowed);
+  Check(sched_setaffinity(0, sizeof(allowed), &allowed) == 0, "sched_setaffinity");
+}
+
+void MeteredSleep(Meter* meter, int64_t us, int path) {
   timespec ts{us / 1'000'000, us % 1'000'000 * 1000};
   meter->Begin();
   while (clock_nanosleep(CLOCK_MONOTONIC, 0, &ts, &ts) == EINTR) {

@@ -70,6 +70,9 @@ void PrintReport();
 // Ends the program with a message when a call that must succeed did not.
 void Check(bool ok, const char* what);
 
+// Keeps the calling thread, and all that it starts from here on, on the first CPU that it may use.
+void StayOnOneCpu();
+
 // Sleeps `us` microseconds in one clock_nanosleep, metered as `path`.
 void MeteredSleep(Meter* meter, int64_t us, int path = 0);
 

@@ -84,13 +84,7 @@ KEEP_FRAME void* VictimThread(void* argument) {
 }  // namespace queue
 
 void Queue(const Arguments& arguments) {
-  cpu_set_t allowed;
-  Check(sched_getaffinity(0, sizeof(allowed), &allowed) == 0, "sched_getaffinity");
-  int cpu = 0;
-  while (!CPU_ISSET(cpu, &allowed)) ++cpu;
-  CPU_ZERO(&allowed);
-  CPU_SET(cpu, &allowed);
-  Check(sched_setaffinity(0, sizeof(allowed), &allowed) == 0, "sched_setaffinity");
+  StayOnOneCpu();
   auto* plan = new (Shared(sizeof(queue::Plan))) queue::Plan{};
   pid_t hogs[queue::kHogs];
   for (int i = 0; i < queue::kHogs; ++i) {

@@ -258,6 +258,8 @@ TEST(WakerFramesTest, NamesAreThoseOfProcessAndThread) {
   EXPECT_EQ(WakerName(NamedWaker("sixteen bytes ..", "x")), "sixteen bytes ../x");
   EXPECT_EQ(WakerName(NamedWaker("", "")), "");
   EXPECT_EQ(WakerName(NamedWaker("ksoftirqd/3", "ksoftirqd/3")), "") << "it works for interrupts";
+  EXPECT_EQ(WakerName(NamedWaker("kworker/u8:3", "kworker/u8:3")), "kworker");
+  EXPECT_EQ(WakerName(NamedWaker("kworkers", "kworkers")), "kworkers");
   EXPECT_TRUE(HasWakerName(NamedWaker("", "")));
   EXPECT_FALSE(HasWakerName({}));
   EXPECT_FALSE(HasWakerName({.kernel_frames = 1, .frames = {1, 2, 3, 4, 5}}));
