@@ -52,7 +52,7 @@ int BPF_PROG(on_newtask, struct task_struct *task, u64 clone_flags)
 	return 0;
 }
 
-/* Whether there is room in the ring for what can be done without. */
+/* Whether the ring has room for records that can be spared. */
 static __always_inline bool ring_is_calm(void)
 {
 	return bpf_ringbuf_query(&events, BPF_RB_AVAIL_DATA) <
@@ -60,9 +60,9 @@ static __always_inline bool ring_is_calm(void)
 }
 
 /* Who exits is noted before its name and number are gone. With the per-switch layer its last switch
- * closes its account. Without it the books are final when the thread is freed, which may take long.
- * Either may come late, as the thread may have to wait for a CPU first, and once it is out of the
- * list of tasks no drain finds it: so its account is told as it stands now, too.
+ * closes its account. Without it the books are final when the thread is freed. The account is told
+ * as it stands now, too: the thread may have to wait for a CPU before its last switch, or for
+ * others before it is freed, and no drain finds it then.
  */
 SEC("tp_btf/sched_process_exit")
 int BPF_PROG(on_exit, struct task_struct *task)

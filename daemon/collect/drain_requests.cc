@@ -46,11 +46,6 @@ absl::Status DrainRequests::AwaitWanted(const Wanted& wanted, int64_t deadline_n
   return status_;
 }
 
-int64_t DrainRequests::reached_ns() const {
-  const absl::MutexLock lock(&mutex_);
-  return reached_ns_;
-}
-
 bool DrainRequests::IsWanted() {
   const absl::MutexLock lock(&mutex_);
   begun_ = done_ + 1;

@@ -1,4 +1,4 @@
-// Who waits for a drain, and up to where the last one reached.
+// Who waits for a drain.
 #ifndef PROFD_DAEMON_COLLECT_DRAIN_REQUESTS_H_
 #define PROFD_DAEMON_COLLECT_DRAIN_REQUESTS_H_
 
@@ -22,7 +22,6 @@ class DrainRequests {
   // The same for a drain that begins after the call, whatever the last one reached.
   absl::Status AwaitNext(int64_t deadline_ns, absl::FunctionRef<void()> wake)
       ABSL_LOCKS_EXCLUDED(mutex_);
-  int64_t reached_ns() const ABSL_LOCKS_EXCLUDED(mutex_);
 
   // For the drainer. Whether one is wanted that begins now; Done answers those who asked before.
   bool IsWanted() ABSL_LOCKS_EXCLUDED(mutex_);

@@ -17,7 +17,7 @@ namespace {
 constexpr uint32_t kTaskDead = 0x80;
 constexpr int kVanishedAfterDrains = 2;
 // Drains that follow sooner count as one: a thread that exits may wait for a CPU before its last
-// account, and nothing shows it meanwhile.
+// account, and no drain finds it meanwhile.
 constexpr int64_t kDrainNs = 500'000'000;
 // Kept for this long, so that a last account that comes late is not taken for a whole new life.
 constexpr int kForgottenAfterDrains = 4096;

@@ -95,6 +95,8 @@ std::set<int32_t> ThreadSource::Processes() const {
 absl::Status ThreadSource::Drain(ProfileDelta& delta) {
   delta.books_on = books_;
   delta.end_ns = Read();
+  // Who began to exit meanwhile was perhaps not read any more, and tells its account itself.
+  context_.ring->Poll();
   const auto exited = context_.kernel->DrainExited();
   failed_.Update(exited.status());
   if (exited.ok()) accounts_.ApplyExited(*exited);

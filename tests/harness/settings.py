@@ -20,7 +20,8 @@ UNBUDGETED = ("--budget", "off")
 # by giving up most of what is to be checked. Rarer ticks leave something of a CPU that is slow because
 # the host is busy, too.
 EMULATED = ("--budget", "off", "--tick", "40ms")
-# As shipped, with a budget that is larger by as much as each step costs more there.
+# As shipped, but for the budget: a step costs 5 to 28 times as much there, and more while the host is busy. The governor
+# is at work, and need not give everything up.
 SCALED = ("--budget", "40%")
 LACKS_6_1 = frozenset({"kernel.6_10", "kernel.pagemap_scan", "kernel.uprobe_multi"})
 

@@ -62,6 +62,8 @@ class FakeKernel final : public Kernel {
   // False: as a kernel that rejects the program tick_list. Not to be changed once it is used.
   bool by_list = true;
 
+  // Called when the reading of the threads begins.
+  std::function<void()> on_drain_threads;
   // Called by the thread that reads files, before each.
   std::function<void()> on_module;
   // Called with the pidfd of a process that is to be a target; false: it is one already.
@@ -158,6 +160,7 @@ class FakeKernel final : public Kernel {
   }
   absl::StatusOr<LeftOut> DrainThreads(const RecordSink& sink, bool) override {
     clock_->Compute(drain_ns);
+    if (on_drain_threads) on_drain_threads();
     if (absl::Status status = Fail(drain_threads); !status.ok()) return status;
     for (const auto& [id, thread] : threads_) {
       const profd_thread_record record = Account(id, thread);

@@ -180,8 +180,7 @@ void Check(bool ok, const char* what) {
   _exit(3);
 }
 
-// Inlined into nobody's frame: a leaf of ours below the function that asked to sleep.
-KEEP_FRAME void StayOnOneCpu() {
+void StayOnOneCpu() {
   cpu_set_t allowed;
   Check(sched_getaffinity(0, sizeof(allowed), &allowed) == 0, "sched_getaffinity");
   int cpu = 0;
@@ -191,7 +190,8 @@ KEEP_FRAME void StayOnOneCpu() {
   Check(sched_setaffinity(0, sizeof(allowed), &allowed) == 0, "sched_setaffinity");
 }
 
-void MeteredSleep(Meter* meter, int64_t us, int path) {
+// Inlined into nobody's frame: a leaf of ours below the function that asked to sleep.
+KEEP_FRAME void MeteredSleep(Meter* meter, int64_t us, int path) {
   timespec ts{us / 1'000'000, us % 1'000'000 * 1000};
   meter->Begin();
   while (clock_nanosleep(CLOCK_MONOTONIC, 0, &ts, &ts) == EINTR) {

@@ -879,6 +879,21 @@ TEST(AccountsTest, RecordsOutOfOrderTelescope) {
   EXPECT_EQ(Off(delta, Reason::kLock), 1'000);
 }
 
+TEST(AccountsTest, AnExitThatIsToldLateTakesNothingBack) {
+  Accounts accounts;
+  profd_thread_record read = Blocked();
+  read.armed_at = 0;
+  profd_thread_record exiting = read;
+  exiting.type = PROFD_RECORD_EXITING;
+  exiting.now -= 1'000;
+  exiting.clock -= 1'000;
+  const ProfileDelta delta = Drain(accounts, {read, exiting});
+  EXPECT_EQ(OnlyOne(delta).wall_ns, static_cast<int64_t>(read.now - read.begin));
+  // Nothing more is to come of it.
+  for (int i = 0; i < 3; ++i) EXPECT_THAT(Drain(accounts, {}).ledgers, IsEmpty());
+  EXPECT_EQ(accounts.vanished(), 0U);
+}
+
 TEST(AccountsTest, DeadRecordIsFinal) {
   Accounts accounts;
   Drain(accounts, {Blocked()});

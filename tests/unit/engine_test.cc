@@ -332,6 +332,23 @@ TEST_F(EngineTest, ADrainReachesUpToItsBegin) {
   EXPECT_GE(store_.end_ns, begin + kernel_.drain_ns);
 }
 
+// It is not read any more, and the ring has its account.
+TEST_F(EngineTest, WhoEndsDuringADrainIsPartOfIt) {
+  kernel_.Start(1, 100);
+  kernel_.Start(2, 100);
+  Start();
+  Live(kSecond);
+  Drain();
+  const int64_t before = store_.wall[ThreadId{1}];
+  clock_.MoveTo(clock_.MonotonicNs() + 300 * kMs);
+  kernel_.on_drain_threads = [this] {
+    kernel_.End(1);
+    kernel_.on_drain_threads = nullptr;
+  };
+  Drain();
+  EXPECT_EQ(store_.wall[ThreadId{1}], before + 300 * kMs);
+}
+
 // What threads did while sources measured their costs lies before the first slice.
 TEST_F(EngineTest, MeasuringComesBeforeTheFirstSlice) {
   class CostlySource final : public Source {
