@@ -16,7 +16,7 @@ class Setting:
 
 
 UNBUDGETED = ("--budget", "off")
-# Every step of profd takes tens of times longer where the CPU is emulated: it would keep its budget
+# Every step of profd takes many times longer where the CPU is emulated: it would keep its budget
 # by giving up most of what is to be checked. Rarer ticks leave something of a CPU that is slow because
 # the host is busy, too.
 EMULATED = ("--budget", "off", "--tick", "40ms")

@@ -87,8 +87,8 @@ KEEP_FRAME void* SetWaiter(void*) {
 
 void KernelLocks(const Arguments& arguments) {
   using namespace kernel_locks;  // NOLINT: short
-  // Where the scheduler has a clock for each CPU, a wait that begins on one CPU and ends on another is
-  // measured by two clocks.
+  // Where the scheduler has a clock for each CPU, a wait that begins on one CPU and ends on another
+  // is measured by two clocks.
   StayOnOneCpu();
   rounds = arguments.Number(0, 100);
   const char* directory = arguments.Text(1);

@@ -29,7 +29,7 @@ class Drainer {
 
   std::atomic<int> drains = 0;
   std::atomic<int64_t> reached = 0;  // by the last one
-  std::atomic<bool> held = false;  // in the middle of a drain
+  std::atomic<bool> held = false;    // in the middle of a drain
 
  private:
   void Run() {
