@@ -5,11 +5,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <limits>
 #include <memory>
 #include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "daemon/base/clock.h"
@@ -285,6 +287,9 @@ TEST_F(MemoryWatchTest, FaultsThatTakeLongToReadAreReadMoreRarely) {
     proc_->Set(11, {.rss_kb = 1000});
     watch_->KeepOnly({11});
     watch_->Refresh();
+    ASSERT_THAT(Select(), SizeIs(1));
+    // Readings of one millisecond are one point.
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
     proc_->Set(11, {.rss_kb = 2000, .minor_faults = 30});
     const auto points = [&] { return Select().at(0).points; };
     const int64_t patience_end = MonotonicNs() + 20'000'000'000;
