@@ -137,7 +137,7 @@ fn commit_transaction(file: &File) {
     let _ = file.write_all_at(&[1; 1 << 19], 0);
     let _ = file.sync_data();
     // Until the next one.
-    pause(5);
+    pause(1);
 }
 
 #[inline(never)]
