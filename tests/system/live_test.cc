@@ -106,6 +106,11 @@ double StandardError(double objects, double size, double interval) {
 }
 // Of a total; passed once in two million runs.
 constexpr double kSigmas = 5;
+// jemalloc 5.2 counts an object twice if malloc finds the thread's cache empty
+// (docs/sampling/memory.md, Live heap). A cache takes 16 objects of 768 bytes at once.
+double CountedTwice(const std::string& program) {
+  return program == "alloc_jemalloc_5.2.1" ? 1.0 / 16 : 0;
+}
 // Of a site, of which all programs together have 42: one of them passes it once in 3,000 runs.
 constexpr double kSigmasOfSite = 4.5;
 
@@ -181,9 +186,13 @@ TEST_P(KnownLiveHeap, IsWhatWasNotFreedAndWhatJemallocSays) {
   // By its own arithmetic. Some objects are larger than `size`, which makes the error smaller.
   const double tolerance = kSigmas * StandardError(live_of("count"), size, interval);
   ASSERT_LT(tolerance, 0.15) << "the check would see nothing";
-  EXPECT_NEAR(static_cast<double>(half.live_bytes()), live_of("usable"),
+  const double twice = CountedTwice(program);
+  const auto expect_near = [twice](double estimate, double truth, double error) {
+    EXPECT_NEAR(estimate, truth * (1 + twice / 2), error + truth * twice / 2);
+  };
+  expect_near(static_cast<double>(half.live_bytes()), live_of("usable"),
               tolerance * live_of("usable"));
-  EXPECT_NEAR(static_cast<double>(half.live_objects()), live_of("count"),
+  expect_near(static_cast<double>(half.live_objects()), live_of("count"),
               tolerance * live_of("count"));
   EXPECT_GT(full.live_bytes(), 3 * half.live_bytes() / 2);
 
@@ -219,11 +228,11 @@ TEST_P(KnownLiveHeap, IsWhatWasNotFreedAndWhatJemallocSays) {
     const auto bytes = left_of("usable"), objects = left_of("count");
     const Estimate& estimate = by[site["name"].get<std::string>()];
     const double error = StandardError(objects, size, interval);
-    EXPECT_NEAR(estimate.bytes, bytes, kSigmasOfSite * error * bytes + raced) << site.dump();
-    EXPECT_NEAR(estimate.objects, objects, kSigmasOfSite * error * objects + raced / size)
-        << site.dump();
+    SCOPED_TRACE(site.dump());
+    expect_near(estimate.bytes, bytes, kSigmasOfSite * error * bytes + raced);
+    expect_near(estimate.objects, objects, kSigmasOfSite * error * objects + raced / size);
     // The one that is told goes by what is seen, and by the sizes that are given.
-    EXPECT_NEAR(estimate.error / bytes, error, 0.35 * error) << site.dump();
+    EXPECT_NEAR(estimate.error / bytes, error, 0.35 * error);
   }
 
   // By stack, as jemalloc tells it, which goes by the same samples and rounds them: n are off by
