@@ -55,9 +55,22 @@ fn say_ready() {
     std::io::stdout().flush().expect("stdout");
 }
 
-/// False at the end of stdin.
+/// False at the end of stdin. Waits in poll, as the main thread of a node does: a thread that waits for orders is idle,
+/// one that reads a pipe is not.
 fn await_line() -> bool {
-    std::io::stdin()
-        .read_line(&mut String::new())
-        .is_ok_and(|bytes| bytes > 0)
+    let mut orders = libc::pollfd {
+        fd: libc::STDIN_FILENO,
+        events: libc::POLLIN,
+        revents: 0,
+    };
+    let mut byte = [0u8];
+    loop {
+        let read = unsafe {
+            libc::poll(&mut orders, 1, -1);
+            libc::read(libc::STDIN_FILENO, byte.as_mut_ptr().cast(), 1)
+        };
+        if read != 1 || byte[0] == b'\n' {
+            return read == 1;
+        }
+    }
 }
