@@ -137,7 +137,7 @@ fn commit_transaction(file: &File) {
     let _ = file.write_all_at(&[1; 1 << 19], 0);
     let _ = file.sync_data();
     // Until the next one.
-    pause(1);
+    pause(5);
 }
 
 #[inline(never)]
