@@ -227,14 +227,14 @@ TEST_F(WakerKernelTest, QuietThreadsAreMarkedAndKeepTheirWeight) {
     EXPECT_TRUE(kernel_->Visit(1, MonotonicNs()).ok());
     return uint32_t{entry.outcome};
   };
-  // Returns the number of visits that count for the wait: two. The first may find the thread
-  // preempted on its way into the wait, and that ends when it runs once more.
-  const auto find_asleep = [&]() -> uint32_t {
+  // Two visits count for the wait. The first alone may have found the thread preempted on its way
+  // into the wait.
+  constexpr uint32_t kVisitsOfFinding = 2;
+  const auto find_asleep = [&] {
     EXPECT_TRUE(Eventually([&] {
       return visit(false, false) == PROFD_VISIT_NEW && entry.reason == PROFD_REASON_PIPE &&
              visit(true, false) == PROFD_VISIT_STILL;
     }));
-    return 2;
   };
   // Returns the number of visits. The first may be too early: the kernel may leave a thread that
   // sleeps on the run queue for a while.
@@ -256,9 +256,10 @@ TEST_F(WakerKernelTest, QuietThreadsAreMarkedAndKeepTheirWeight) {
     find_asleep();
     child.Signal();
     child.Wait();
-    uint32_t ticks = find_asleep();
+    find_asleep();
     Wakers();
     woken.marks[kSlot] = 0;
+    uint32_t ticks = kVisitsOfFinding;
     ticks += become_quiet();
     pass_over(40);
     ticks += 40;

@@ -55,8 +55,7 @@ fn say_ready() {
     std::io::stdout().flush().expect("stdout");
 }
 
-/// False at the end of stdin. Waits in poll, as the main thread of a node does: a thread that waits for orders is idle,
-/// one that reads a pipe is not.
+/// False at the end of stdin. Waits in poll, as the main thread of a node does: that is idle, and reading a pipe is not.
 fn await_line() -> bool {
     let mut orders = libc::pollfd {
         fd: libc::STDIN_FILENO,
