@@ -24,7 +24,8 @@ sys.path.insert(0, str(ROOT))
 # pylint: disable=wrong-import-position
 from tests.browser.webdriver import Browser
 from tests.harness.answer import enum, numbers
-from tests.harness.daemon import Daemon, Host
+from tests.harness.daemon import Daemon, Host, eventually
+from tests.harness.runner import ATTACH_SECONDS, Execution
 
 PPROF = "github.com/google/pprof@v0.0.0-20261105003125-4bf881d7fb0b"
 GRPCURL = "github.com/fullstorydev/grpcurl/cmd/grpcurl@v1.9.3"
@@ -105,6 +106,8 @@ class Server:
         self.pid = int(self.target.line_with("ready", 60).split()[1])
         self.daemon = Daemon(self.place, [], [self.pid])
         time.sleep(2)  # until it is attached; what was before is in no test
+        if not eventually(ATTACH_SECONDS, lambda: Execution.mappings_watched(self.daemon.status(), self.pid)):
+            raise AssertionError(f"mappings of {self.pid} are not watched: {json.dumps(self.daemon.status())}")
         begin = time.time()
         self.target.write("go\n")
         self.target.line_with("{", 60)
